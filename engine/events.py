@@ -1,0 +1,134 @@
+"""What an engine tells while it loads and while a turn runs.
+
+Every event is a small frozen dataclass. `to_json` gives the objects that `colibri-tui run --json` prints, one a
+line; the same dataclasses travel through the worker's pipe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
+
+StopReason = Literal["eos", "length", "user", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Where the experts of a turn were found, counted over distinct (layer, expert) per forward."""
+
+    pin: int = 0
+    cache: int = 0
+    disk: int = 0
+
+    @property
+    def total(self) -> int:
+        """All look-ups."""
+        return self.pin + self.cache + self.disk
+
+    @property
+    def rate(self) -> float:
+        """Share of look-ups that needed no read, 0..1; 0 when nothing was looked up."""
+        return (self.pin + self.cache) / self.total if self.total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The memory plan, in bytes: computed before anything large is allocated, shown, and obeyed."""
+
+    budget: int
+    available: int
+    dense: int
+    kv: int
+    runtime: int
+    work: int
+    cache: int
+    free: int
+    cap: int
+    slots: int
+    slot_bytes: int
+    context: int
+    chunk: int
+
+    @property
+    def total(self) -> int:
+        """What the process will hold at most."""
+        return self.dense + self.kv + self.runtime + self.work + self.cache
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """Progress before the model is ready. `stage` is a short phrase such as 'compiling kernels'."""
+
+    event: ClassVar[str] = "loading"
+    stage: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The model is loaded. `layers` counts all layers; `moe_layers` lists those with a router."""
+
+    event: ClassVar[str] = "ready"
+    model: str
+    family: str
+    layers: int
+    moe_layers: tuple[int, ...]
+    experts: int
+    top_k: int
+    dense_bytes: int
+    expert_bytes: int
+    context: int
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """`done` of `total` prompt tokens have been read (tokens kept from the last turn are not counted)."""
+
+    event: ClassVar[str] = "prefill"
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One new token. `text` may be empty while a character is still incomplete, or for a control token."""
+
+    event: ClassVar[str] = "token"
+    id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The sum of a turn. Times in seconds; `keff` is the mean number of experts a token used per layer."""
+
+    event: ClassVar[str] = "turn"
+    prompt_tokens: int
+    tokens: int
+    ttft_s: float
+    prefill_s: float
+    decode_s: float
+    tok_s: float
+    hits: Hits
+    prefill_hits: Hits
+    bytes_read: int
+    keff: float
+    stop: StopReason
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something the person should know; never an error that ends the turn."""
+
+    event: ClassVar[str] = "notice"
+    text: str
+
+
+Event = Loading | Ready | Prefill | Token | Turn | Notice
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """Return the event as the JSON object of the command line contract, `event` first."""
+    return {"event": event.event, **asdict(event)}

@@ -1,0 +1,106 @@
+"""Every knob of the engine, once: default, range, environment name, flag, and whether it changes answers.
+
+`EngineOptions` has one field per knob. The command line, the settings file and the settings screen are built
+from `KNOBS`; nothing else lists options.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from .errors import EngineError
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One option. `kind` is how its text is read; `low`/`high` bound numbers, inclusive; None = unbounded."""
+
+    name: str
+    kind: Literal["int", "float", "bool", "path"]
+    help: str
+    env: str | None = None
+    low: float | None = None
+    high: float | None = None
+    auto: bool = False  # the word "auto" is allowed and is the default
+    lossy: bool = False  # changes what the model answers: marked wherever it is shown
+
+    @property
+    def flag(self) -> str:
+        """The long command line flag."""
+        return "--" + self.name.replace("_", "-")
+
+    def parse(self, text: str, where: str) -> Any:
+        """Read the value from text; `where` names its origin in the error.
+
+        Raises EngineError when the text is not a value of this knob.
+        """
+        if self.auto and text.lower() == "auto":
+            return None
+        try:
+            value: Any = {"int": int, "float": float, "bool": _parse_bool, "path": str}[self.kind](text)
+        except ValueError:
+            raise EngineError(f"{where}: {text!r} is not {_ARTICLE[self.kind]} for {self.flag}") from None
+        return self.check(value, where)
+
+    def check(self, value: Any, where: str) -> Any:
+        """Return the value if it lies in range, else raise EngineError."""
+        if value is None or self.kind not in ("int", "float"):
+            return value
+        if value != value or (self.low is not None and value < self.low) or (
+            self.high is not None and value > self.high
+        ):
+            low = "" if self.low is None else f"{self.low:g}"
+            high = "" if self.high is None else f"{self.high:g}"
+            raise EngineError(f"{where}: {self.flag} {value:g} is outside {low}..{high}")
+        return value
+
+
+_ARTICLE = {"int": "a whole number", "float": "a number", "bool": "yes or no", "path": "a path"}
+
+
+def _parse_bool(text: str) -> bool:
+    word = text.strip().lower()
+    if word in ("1", "yes", "true", "on"):
+        return True
+    if word in ("0", "no", "false", "off", ""):
+        return False
+    raise ValueError(text)
+
+
+KNOBS: tuple[Knob, ...] = (
+    Knob("ram", "float", "memory budget in GB for everything the engine holds", "RAM_GB", 0.05, 1e6, auto=True),
+    Knob("cap", "int", "cache slots per layer, one expert each", None, 1, 65536, auto=True),
+    Knob("context", "int", "context window in tokens", "CTX", 16, 10_000_000, auto=True),
+    Knob("threads", "int", "compute threads", None, 1, 256, auto=True),
+    Knob("topp", "float", "keep the experts that carry this share of the router's weight", "TOPP", 0.01, 1.0,
+         lossy=True),
+    Knob("topk", "int", "use at most this many experts a token and layer", "TOPK", 1, 1024, lossy=True),
+    Knob("direct", "bool", "read experts past the page cache (O_DIRECT); buffered where the disk refuses",
+         "DIRECT"),
+    Knob("usage", "path", "learned history to start from and to save to (.coli_usage)", "COLI_USAGE"),
+    Knob("learn", "bool", "save what was used to the history after every turn", "USAGE_SAVE"),
+    Knob("route_trace", "path", "write every routing decision to this file", "ROUTE_TRACE"),
+)
+
+KNOB = {knob.name: knob for knob in KNOBS}
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How a model is opened. None means: chosen by the engine, and reported in the plan."""
+
+    ram: float | None = None
+    cap: int | None = None
+    context: int | None = None
+    threads: int | None = None
+    topp: float | None = None
+    topk: int | None = None
+    direct: bool = True
+    usage: str | None = None
+    learn: bool = True
+    route_trace: str | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            KNOB[field.name].check(getattr(self, field.name), "option")
