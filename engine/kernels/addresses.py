@@ -1,6 +1,6 @@
 """Loads and stores at raw addresses, for jitted code.
 
-`load_f32(address)` and its like take an int64 byte address of any alignment (tensors inside a safetensors file
+`load_f32(address)` and its like take an int64 byte address of any alignment (tensors in a safetensors file
 lie where the header ends) and check nothing. Small integers are widened to int64 by loads and truncated by
 stores.
 """

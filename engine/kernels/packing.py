@@ -1,0 +1,138 @@
+"""Quantising weights and laying them out in blocks of 16 rows (numpy; the layouts are in `formats`).
+
+`quantize_*` turns float32 into integers and scales, `pack_*` only moves integers, so that weights another program
+quantised can be rearranged without a second rounding. Nothing here runs while a model answers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import EngineError
+from .formats import GROUP, I4G, I4G_UNIT, I8R, I8R_SCALES, ROWS, block_bytes, padded
+
+Floats = npt.NDArray[np.float32]
+Bytes = npt.NDArray[np.uint8]
+Int8 = npt.NDArray[np.int8]
+Halves = npt.NDArray[np.float16]
+
+CHUNK = 1 << 17
+"""Elements quantised at a time: the temporaries stay in the second-level cache."""
+
+
+def _absmax(w: Floats) -> Floats:
+    """Largest magnitude along the last axis; raises EngineError if any value is not finite."""
+    peak: Floats = np.maximum(w.max(axis=-1), -w.min(axis=-1))
+    if not np.isfinite(peak).all():
+        raise EngineError("the weights hold NaN or infinite values and cannot be quantised; the file is damaged")
+    return peak
+
+
+def quantize_i8r(w: Floats) -> tuple[Int8, Floats]:
+    """Round float32 [n, k] to int8 [n, k] with one float32 scale a row: s = max(absmax, 1e-12)/127, q = round(w/s)."""
+    scales = np.maximum(_absmax(w), np.float32(1e-12)) / np.float32(127)
+    q = np.empty(w.shape, np.int8)
+    step = max(1, CHUNK // w.shape[1])
+    for row in range(0, len(w), step):
+        part = w[row : row + step] / scales[row : row + step, None]
+        np.rint(part, out=part)
+        q[row : row + step] = part
+    return q, scales
+
+
+def quantize_i4g(w: Floats) -> tuple[Int8, Halves]:
+    """Round float32 [n, k] to int4 -8..7 (in int8 [n, k]) with a float16 scale for 32 columns [n, ceil(k/32)]."""
+    n, k = w.shape
+    groups = -(-k // GROUP)
+    q = np.empty((n, groups * GROUP), np.int8)
+    scales = np.empty((n, groups), np.float16)
+    step = max(1, CHUNK // (groups * GROUP))
+    for row in range(0, n, step):
+        part = w[row : row + step]
+        if k % GROUP:
+            part = np.pad(part, ((0, 0), (0, groups * GROUP - k)))
+        grouped = part.reshape(len(part), groups, GROUP)
+        _absmax(grouped)
+        index = np.abs(grouped).argmax(axis=-1)[..., None]
+        scale = (np.take_along_axis(grouped, index, axis=-1)[..., 0] / np.float32(-8)).astype(np.float16)
+        step32 = scale.astype(np.float32)
+        inverse = np.divide(1, step32, out=np.zeros_like(step32), where=step32 != 0)
+        rounded = np.clip(np.rint(grouped * inverse[..., None]), -8, 7)
+        q[row : row + step] = rounded.reshape(len(part), -1)
+        scales[row : row + step] = scale
+    return q[:, :k], scales
+
+
+def _blocks_of_words(q: Int8, columns: int) -> npt.NDArray[np.uint32]:
+    """int8 [n, k] -> [blocks, columns/4, 16] words of 4 columns, rows and columns padded with 0."""
+    n, k = q.shape
+    blocks = -(-n // ROWS)
+    whole: Int8 = np.ascontiguousarray(q)
+    if (blocks * ROWS, columns) != (n, k):
+        whole = np.zeros((blocks * ROWS, columns), np.int8)
+        whole[:n, :k] = q
+    words = whole.view(np.uint32).reshape(blocks, ROWS, columns // 4)
+    return np.ascontiguousarray(words.swapaxes(1, 2))
+
+
+def pack_i8r(q: Int8, scales: Floats) -> Bytes:
+    """Lay out int8 [n, k] and float32 row scales [n] as I8R blocks: uint8 [ceil(n/16), block bytes]."""
+    n, k = q.shape
+    words = _blocks_of_words(q, padded(I8R, k))
+    out = np.empty((len(words), block_bytes(I8R, k)), np.uint8)
+    rows = np.zeros(len(words) * ROWS, np.float32)
+    rows[:n] = scales
+    out[:, :I8R_SCALES] = rows.view(np.uint8).reshape(len(words), I8R_SCALES)
+    np.bitwise_xor(words.view(np.uint8).reshape(len(words), -1), 128, out=out[:, I8R_SCALES:])
+    return out
+
+
+def pack_i4g(q: Int8, scales: npt.NDArray[np.floating]) -> Bytes:
+    """Lay out int4 values -8..7 [n, k] and scales [n, ceil(k/32)] as I4G blocks: uint8 [ceil(n/16), block bytes].
+
+    Scales are stored as float16; those of another program are kept exactly when float16 can hold them.
+    """
+    n, k = q.shape
+    words = _blocks_of_words(q, padded(I4G, k))
+    blocks, units = len(words), padded(I4G, k) // 64
+    words ^= np.uint32(0x08080808)  # two's complement nibbles to q + 8: the sign bit turns
+    words &= np.uint32(0x0F0F0F0F)
+    out = np.empty((blocks, units, I4G_UNIT), np.uint8)
+    halves = np.zeros((blocks * ROWS, units * 2), np.float16)
+    halves[:n, : scales.shape[1]] = scales
+    by_unit = halves.reshape(blocks, ROWS, units, 2).transpose(0, 2, 3, 1)
+    out[:, :, :64] = np.ascontiguousarray(by_unit).view(np.uint8).reshape(blocks, units, 64)
+    pairs = words.reshape(blocks, units, 8, 2, ROWS)
+    nibbles = pairs[:, :, :, 0] | (pairs[:, :, :, 1] << np.uint32(4))
+    out[:, :, 64:] = nibbles.view(np.uint8).reshape(blocks, units, 512)
+    return out.reshape(blocks, units * I4G_UNIT)
+
+
+def pack(fmt: int, w: Floats) -> Bytes:
+    """Quantise float32 [n, k] and lay it out as blocks of `fmt` (I8R or I4G): uint8 [ceil(n/16), block bytes]."""
+    if fmt == I8R:
+        return pack_i8r(*quantize_i8r(w))
+    if fmt == I4G:
+        return pack_i4g(*quantize_i4g(w))
+    raise ValueError(f"format {fmt} is not packed")
+
+
+def unpack(fmt: int, blocks: Bytes, n: int, k: int) -> Floats:
+    """The float32 [n, k] that blocks of `fmt` (I8R or I4G) stand for."""
+    count = -(-n // ROWS)
+    blocks = np.ascontiguousarray(blocks).reshape(count, block_bytes(fmt, k))
+    if fmt == I8R:
+        scales = np.ascontiguousarray(blocks[:, :I8R_SCALES]).view(np.float32)
+        stored = blocks[:, I8R_SCALES:].reshape(count, -1, ROWS, 4).transpose(0, 2, 1, 3)
+        values = stored.reshape(count * ROWS, -1).astype(np.float32) - np.float32(128)
+        return (values * scales.reshape(-1, 1))[:n, :k]
+    if fmt == I4G:
+        units = blocks.reshape(count, -1, I4G_UNIT)
+        halves = np.ascontiguousarray(units[:, :, :64]).view(np.float16).reshape(count, -1, ROWS)
+        packed = units[:, :, 64:].reshape(count, -1, 8, ROWS, 4)
+        stored = np.stack((packed & 15, packed >> 4), axis=3).transpose(0, 4, 1, 2, 3, 5)
+        values = stored.reshape(count * ROWS, -1, GROUP).astype(np.float32) - np.float32(8)
+        scales = halves.transpose(0, 2, 1).reshape(count * ROWS, -1, 1).astype(np.float32)
+        return (values * scales).reshape(count * ROWS, -1)[:n, :k]
+    raise ValueError(f"format {fmt} is not packed")
