@@ -1,0 +1,161 @@
+"""The engine's process: the other end of `engine.worker`.
+
+The main thread owns the engine and does one command after another. A listener thread reads the pipe, so that a
+stop is heard in the middle of a forward. The process ends in three ways: it is asked to close, it gets SIGTERM, or
+the pipe ends because the parent is gone; each time the running turn is stopped and the engine closed, which saves
+what was learned. While the model is still loading there is nothing to save, and it just leaves.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import importlib
+import os
+import queue
+import signal
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+from types import FrameType
+from typing import Final
+
+from .errors import EngineError
+from .events import Event, Hits, Turn
+from .obituary import one_line
+from .worker import Chat, Close, Command, Complete, EngineLike, Factory, Failure, Open, Opened, Stop, Tagged
+
+_ORPHAN_GRACE_S: Final = 1.5  # to save and leave once the parent is gone
+_STOP_AGAIN_S: Final = 0.05
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def serve(descriptor: int) -> None:
+    """Run the engine's process over an inherited socket, to the end. The first message is an `Open`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches the whole group; the parent decides
+    faulthandler.enable()
+    sys.exit(Host(Connection(descriptor)).run())
+
+
+def load(factory: str) -> Factory:
+    """Return the factory that an import string `module:name` names."""
+    module, _, name = factory.partition(":")
+    opener: Factory = getattr(importlib.import_module(module), name)
+    return opener
+
+
+class Host:
+    """One engine behind one pipe."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._commands: queue.SimpleQueue[Chat | Complete | None] = queue.SimpleQueue()
+        self._engine: EngineLike | None = None
+        self._running = 0  # the turn that is being computed
+        self._stopped = 0  # the last turn that a stop was asked for
+        self._ending = False
+        self._exit_code = 0
+
+    def run(self) -> int:
+        """Load, answer until asked to end, close. Returns the exit code."""
+        first = self._pipe.recv()
+        assert isinstance(first, Open)
+        os.nice(first.niceness)
+        signal.signal(signal.SIGTERM, self._terminated)
+        _end_with_parent()
+        threading.Thread(target=self._listen, name="listener", daemon=True).start()
+        opener = load(first.factory)
+        try:
+            engine = opener(
+                first.path, first.options, progress=lambda event: self._tell(0, event), shared_board=True
+            )
+        except EngineError as error:
+            self._tell(0, Failure(type(error).__name__, one_line(str(error))))
+            return 1
+        self._engine = engine
+        try:
+            self._send(Opened(engine.info, engine.defaults, engine.board.name))
+            while (command := self._commands.get()) is not None:
+                self._answer(engine, command)
+        finally:
+            engine.close()
+        return self._exit_code
+
+    def _answer(self, engine: EngineLike, command: Chat | Complete) -> None:
+        turn = command.turn
+        self._running = turn
+        try:
+            if self._ending or self._stopped == turn:  # asked for before it began
+                self._tell(turn, _unbegun())
+                return
+            for event in engine.generate(_prompt(engine, command), **asdict(command.sampling)):
+                self._tell(turn, event)
+        except EngineError as error:
+            self._tell(turn, Failure(type(error).__name__, one_line(str(error))))
+        finally:
+            self._running = 0
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                # A stop that falls between the start of a turn and `generate` would be forgotten: say it again.
+                while self._stop_wanted() and not self._pipe.poll(_STOP_AGAIN_S):
+                    self._stop_engine()
+                command: Command = self._pipe.recv()
+            except (EOFError, OSError):
+                # Nobody is left to kill us: a timer that needs no interpreter lock makes sure of the end.
+                faulthandler.dump_traceback_later(_ORPHAN_GRACE_S, exit=True)
+                self._end(0)
+                return
+            match command:
+                case Stop(turn):
+                    self._stopped = turn
+                    if turn == self._running:
+                        self._stop_engine()
+                case Close():
+                    self._end(0)
+                case _:
+                    self._commands.put(command)
+
+    def _terminated(self, _signal: int, _frame: FrameType | None) -> None:
+        self._end(128 + signal.SIGTERM)
+
+    def _end(self, code: int) -> None:
+        if self._engine is None:
+            os._exit(code)
+        self._ending, self._exit_code = True, code
+        self._engine.stop()
+        self._commands.put(None)
+
+    def _stop_wanted(self) -> bool:
+        return self._running != 0 and (self._ending or self._running == self._stopped)
+
+    def _stop_engine(self) -> None:
+        if self._engine is not None:
+            self._engine.stop()
+
+    def _tell(self, turn: int, event: Event | Failure) -> None:
+        self._send(Tagged(turn, event))
+
+    def _send(self, message: Opened | Tagged) -> None:
+        with suppress(OSError):  # the parent is gone: the listener hears of it too, and ends everything
+            self._pipe.send(message)
+
+
+def _prompt(engine: EngineLike, command: Chat | Complete) -> list[int]:
+    if isinstance(command, Chat):
+        return engine.render(command.messages, continue_final=command.continue_final)
+    return engine.encode(command.prompt) if isinstance(command.prompt, str) else command.prompt
+
+
+def _unbegun() -> Turn:
+    none = Hits()
+    return Turn(0, 0, 0.0, 0.0, 0.0, 0.0, none, none, 0, 0.0, "user")
+
+
+def _end_with_parent() -> None:
+    """Ask Linux for SIGTERM when the parent dies, in case something else keeps the pipe open."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
