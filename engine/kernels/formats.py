@@ -62,3 +62,11 @@ def matrix_bytes(fmt: int, n: int, k: int) -> int:
     if fmt in (I8R, I4G):
         return -(-n // ROWS) * block_bytes(fmt, k)
     return n * k * itemsize(fmt)
+
+Q8_GROUP = 48
+"""Bytes of a group of 32 columns of a q8 record, the activations packed formats are multiplied with (`quantize`)."""
+
+Q8_SCALE = 32
+Q8_SUM8 = 36
+Q8_SUM128 = 40
+"""Where in a group its float32 scale, -8 * sum(q) and -128 * sum(q) lie."""

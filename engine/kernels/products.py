@@ -1,79 +1,156 @@
-"""Products of a block of 16 weight rows with one or more activation rows."""
+"""Products of a block of 16 weight rows with one or more activation rows.
+
+`product16` is the one matrix product of the engine: a matrix is a run of blocks (`formats`), decode calls it with one
+position, prefill with many. **What it computes for a row and a position is bit-identical for every number of
+positions**, so that batching and placement never change an answer.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic, register_jitable
 
 from . import formats
-from .addresses import load_f32, load_i32, load_i64, load_u8, load_u16, store_f32
-from .formats import BF16, F32, I4G, I8R, ROWS
-from .quantize import Q8_GROUP
+from .addresses import load_f32, load_u8, load_u16, store_f32
+from .float_tile import float_tile
+from .formats import BF16, F16, F32, GROUP, I4G, I4G_UNIT, I8R, I8R_SCALES, ROWS
+from .ir import FLOAT, LONG, WORD, Emitter, Value, function
+from .isa import TARGET, Target
+from .packed_tile import packed_tile
+from .symbols import kernel
 
 block_bytes = register_jitable(formats.block_bytes)
 matrix_bytes = register_jitable(formats.matrix_bytes)
 register_jitable(formats.itemsize)
 register_jitable(formats.padded)
 
+VOID = ir.VoidType()
+
+
+def positions_of(target: Target) -> tuple[int, ...]:
+    """Tile sizes in positions, largest first: as many as the registers hold accumulators for."""
+    return (8, 4, 1) if target.isa == "vnni512" else (4, 1)
+
+
+def rows_together(target: Target, positions: int) -> int:
+    """Float rows computed at a time: 8 registers of accumulators or more hide the latency of an fma."""
+    vectors = 512 // target.vector
+    return {1: 8, 4: 4, 8: 2}[positions] if vectors == 1 else {1: 4, 4: 1}[positions]
+
+
+def write_product(module: ir.Module, target: Target, fmt: int) -> Any:
+    """The function (w, rows, k, xs, s, out) of one weight format: all positions, in tiles."""
+
+    def tile(positions: int) -> Any:
+        name = f"colibri_tile_{fmt}_{positions}"
+        if fmt in (I8R, I4G):
+            return function(
+                module, target, name, 5, VOID,
+                lambda e, w, rows, k, xs, out: packed_tile(e, fmt, positions, w, k, xs, out),
+            )  # fmt: skip
+        together = rows_together(target, positions)
+        return function(
+            module, target, name, 5, VOID,
+            lambda e, w, rows, k, xs, out: float_tile(e, fmt, together, positions, w, rows, k, xs, out),
+        )  # fmt: skip
+
+    def write(e: Emitter, w: Value, rows: Value, k: Value, xs: Value, s: Value, out: Value) -> None:
+        done = e.long(0)
+        for positions in positions_of(target):
+
+            def body(j: Value, _: list[Value], positions: int = positions) -> list[Value]:
+                e.b.call(tile(positions), [w, rows, k, e.offset(xs, j, 8), e.offset(out, j, 4 * ROWS)])
+                return []
+
+            whole = e.b.sub(s, e.b.srem(e.b.sub(s, done), e.long(positions)))
+            e.loop(done, whole, positions, [], body)
+            done = whole
+
+    return function(module, target, f"colibri_product_{fmt}", 6, VOID, write)
+
+
+def _product(fmt: int) -> Any:
+    @intrinsic
+    def product(typingctx: Any, w: Any, rows: Any, k: Any, xs: Any, s: Any, out: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            builder.call(write_product(builder.module, TARGET, fmt), args)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 6), codegen
+
+    return product
+
+
+_f32, _f16, _bf16, _i8r, _i4g = (_product(fmt) for fmt in (F32, F16, BF16, I8R, I4G))
+
+
+@kernel("void(int64, int64, int64, int64, int64, int64, int64)")
+def products(fmt, w, rows, k, xs, s, out):  # type: ignore[no-untyped-def]
+    """`product16`, compiled."""
+    if fmt == I4G:
+        _i4g(w, rows, k, xs, s, out)
+    elif fmt == I8R:
+        _i8r(w, rows, k, xs, s, out)
+    elif fmt == BF16:
+        _bf16(w, rows, k, xs, s, out)
+    elif fmt == F16:
+        _f16(w, rows, k, xs, s, out)
+    else:
+        _f32(w, rows, k, xs, s, out)
+
+
+@njit(cache=True, nogil=True)
+def product16(fmt: int, w: int, rows: int, k: int, xs: int, s: int, out: int) -> None:
+    """out[j][r] = sum_k W[r, k] * x_j[k]: one block of up to 16 rows times `s` positions.
+
+    fmt: weight format. w: address of the block; float formats may lie at any address. rows: valid rows, 1..16; float
+    formats read no others, packed blocks are always whole. k: columns, >= 1. xs: address of int64[s], the addresses
+    of the activation rows: float32[k] for float formats, q8 records of k columns for packed ones. out: address of
+    float32[s][16]; only the first `rows` entries of a position mean something.
+    """
+    products(fmt, w, rows, k, xs, s, out)
+
 
 @intrinsic
-def bits_f32(typingctx, bits):
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(builder.trunc(args[0], ir.IntType(32)), ir.FloatType())
+def _half(typingctx: Any, bits: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        e = Emitter(builder, TARGET)
+        return e.half_to_float(builder.trunc(args[0], ir.IntType(16)))
+
+    return types.float32(types.int64), codegen
+
+
+@intrinsic
+def _float_of_bits(typingctx: Any, bits: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(builder.trunc(args[0], WORD), FLOAT)
 
     return types.float32(types.int64), codegen
 
 
 @njit(cache=True, nogil=True)
-def half(h: int) -> float:
-    sign = (h & 0x8000) << 16
-    magnitude = h & 0x7FFF
-    if magnitude >= 0x7C00:
-        return bits_f32(sign | 0x7F800000 | (magnitude & 0x3FF) << 13)
-    return bits_f32(sign | 0x77800000) * 0.0 + (-1.0 if sign else 1.0) * bits_f32(magnitude << 13) * 2.0**112
-
-
-@njit(cache=True, nogil=True)
-def weight(fmt: int, w: int, row: int, col: int, k: int) -> float:
-    if fmt == F32:
-        return load_f32(w + (row * k + col) * 4)
-    if fmt == BF16:
-        return bits_f32(load_u16(w + (row * k + col) * 2) << 16)
-    if fmt == I8R:
-        scale = load_f32(w + row * 4)
-        return scale * (load_u8(w + 64 + col // 4 * 64 + row * 4 + col % 4) - 128)
-    if fmt == I4G:
-        unit = w + col // 64 * 576
-        group = col % 64 // 32
-        scale = half(load_u16(unit + group * 32 + row * 2))
-        byte = load_u8(unit + 64 + col % 64 // 8 * 64 + row * 4 + col % 4)
-        return scale * ((byte >> (4 if col % 8 >= 4 else 0) & 15) - 8)
-    return half(load_u16(w + (row * k + col) * 2))
-
-
-@njit(cache=True, nogil=True)
-def product16(fmt: int, w: int, rows: int, k: int, xs: int, s: int, out: int) -> None:
-    """out[j][r] = sum_k W[r, k] * x_j[k] for a block of up to 16 rows and `s` positions."""
-    for j in range(s):
-        x = load_i64(xs + j * 8)
-        for r in range(ROWS):
-            total = types.float32(0)
-            if r < rows or fmt >= I8R:
-                for c in range(k):
-                    if fmt >= I8R:
-                        group = x + c // 32 * Q8_GROUP
-                        byte = load_u8(group + c % 32)
-                        value = load_f32(group + 32) * ((byte ^ 128) - 128)
-                    else:
-                        value = load_f32(x + c * 4)
-                    total += types.float32(weight(fmt, w, r, c, k) * value)
-            store_f32(out + (j * ROWS + r) * 4, total)
-
-
-@njit(cache=True, nogil=True)
 def embed_row(fmt: int, w: int, row: int, k: int, out: int) -> None:
-    """Write float32[k] of row `row` of the matrix at `w`."""
+    """Write float32[k], row `row` of the matrix at `w`, to `out`."""
+    r = row % ROWS
     block = w + row // ROWS * block_bytes(fmt, k)
+    line = block + r * k * (4 if fmt == F32 else 2)
     for c in range(k):
-        store_f32(out + c * 4, weight(fmt, block, row % ROWS, c, k))
+        if fmt == I8R:
+            stored = load_u8(block + I8R_SCALES + c // 4 * 64 + r * 4 + c % 4)
+            value = load_f32(block + r * 4) * types.float32(stored - 128)
+        elif fmt == I4G:
+            unit = block + c // 64 * I4G_UNIT
+            byte = load_u8(unit + 64 + c % 64 // 8 * 64 + r * 4 + c % 4)
+            stored = byte >> 4 if c % 8 >= 4 else byte & 15
+            scale = _half(load_u16(unit + c % 64 // GROUP * 32 + r * 2))
+            value = scale * types.float32(stored - 8)
+        elif fmt == BF16:
+            value = _float_of_bits(load_u16(line + c * 2) << 16)
+        elif fmt == F16:
+            value = _half(load_u16(line + c * 2))
+        else:
+            value = load_f32(line + c * 4)
+        store_f32(out + c * 4, value)

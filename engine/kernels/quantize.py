@@ -14,9 +14,7 @@ from numba import njit
 from numba.extending import register_jitable
 
 from .addresses import load_f32, store_f32, store_i32, store_u8
-
-Q8_GROUP = 48
-"""Bytes of a group of 32 columns."""
+from .formats import Q8_GROUP
 
 
 @register_jitable

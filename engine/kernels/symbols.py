@@ -1,0 +1,35 @@
+"""Kernels that are compiled once and called by name.
+
+numba links the code of a jitted callee into every caller and generates machine code for it again each time. A large
+kernel is therefore compiled as a C function, its address is registered under a symbol, and callers refer to the
+symbol alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+from numba import cfunc, types
+from numba.core import sigutils
+
+_compiled: list[Any] = []
+"""Keeps the machine code behind the symbols alive."""
+
+
+def kernel(signature: str) -> Callable[[Callable[..., Any]], Any]:
+    """Compile the decorated function (or take it from numba's cache) and return a function for jitted callers.
+
+    signature: numba's, as in "void(int64, int64)". The result cannot be called from plain Python.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        compiled = cfunc(signature, cache=True, error_model="numpy")(function)
+        name = f"colibri_{function.__name__}"
+        llvm.add_symbol(name, compiled.address)
+        _compiled.append(compiled)
+        arguments, result = sigutils.normalize_signature(signature)
+        return types.ExternalFunction(name, result(*arguments))
+
+    return decorate
