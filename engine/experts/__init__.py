@@ -1,0 +1,1 @@
+"""Where experts lie and what is learned about their use."""
