@@ -114,7 +114,7 @@ def test_a_trace_grows_by_whole_calls_without_being_flushed(tmp_path: Path) -> N
 
 
 def test_a_path_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="missing/trace: the route trace cannot be written .No such file"):
+    with pytest.raises(EngineError, match=r"missing/trace: the route trace cannot be written \(No such file"):
         RouteTrace(tmp_path / "missing" / "trace")
 
 
