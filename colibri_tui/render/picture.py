@@ -1,0 +1,132 @@
+"""One frame of the atlas as numbers, and the words around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from colibri_tui.render import grid as g
+from colibri_tui.render.grid import Grid
+from colibri_tui.render.looks import Looks
+from colibri_tui.render.shades import HEAT_LEVELS, SHADES, Shade
+from colibri_tui.telemetry import Sample
+
+
+class View(Enum):
+    """What the colour of a cell means."""
+
+    HEAT = "heat"
+    TIER = "tiers"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """cells uint8 [rows, columns] index a `CellTable`; shares int16 [rows] are percent, -1 = not known."""
+
+    cells: npt.NDArray[np.uint8]
+    shares: npt.NDArray[np.int16]
+
+    def changed_rows(self, before: Frame | None) -> list[int]:
+        """Return the rows that differ from an earlier frame; all of them if it had another shape."""
+        if before is None or before.cells.shape != self.cells.shape:
+            return list(range(len(self.cells)))
+        changed = (self.cells != before.cells).any(axis=1) | (self.shares != before.shares)
+        return [int(row) for row in np.flatnonzero(changed)]
+
+
+def draw(sample: Sample, grid: Grid, view: View, order: npt.NDArray[np.intp] | None) -> Frame:
+    """Return the frame of a sample. order: expert ids [layers, experts] as columns run; None = by number."""
+    heat, tier, fired = sample.heat, sample.tier, sample.fired
+    if order is not None:
+        heat = np.take_along_axis(heat, order, axis=1)
+        tier = np.take_along_axis(tier, order, axis=1)
+        fired = np.take_along_axis(fired, order, axis=1)
+    if view is View.HEAT:
+        shades, lit = g.heat_shades(heat, tier, grid), Shade.FIRED
+    else:
+        shades, lit = g.tier_shades(heat, tier, grid), Shade.FIRED_TIER
+    g.mark_fired(shades, fired, grid, lit)
+    return Frame(g.cells(shades, grid), _row_shares(sample.resident, grid))
+
+
+def _row_shares(resident: npt.NDArray[np.float64], grid: Grid) -> npt.NDArray[np.int16]:
+    """Average the layers' in-memory shares over the layers of each row."""
+    shares = np.full(grid.rows, -1, np.int16)
+    for row in range(grid.rows):
+        layers = grid.layers_of_row(row)
+        known = resident[layers.start : layers.stop]
+        known = known[~np.isnan(known)]
+        if known.size:
+            shares[row] = int(known.mean() * 100)
+    return shares
+
+
+def caption(grid: Grid, view: View, *, ranked: bool, dot: str) -> str:
+    """Return one line that says what is drawn and how coarsely."""
+    parts = [
+        f"{grid.layers} x {grid.experts} experts",
+        view.value,
+        "by use" if ranked else "by number",
+    ]
+    coarse = [
+        f"{count} {what}"
+        for count, what in (
+            (_ratio(grid.experts, grid.columns), "experts"),
+            (_ratio(grid.layers, grid.bands), "layers"),
+        )
+        if count
+    ]
+    if coarse:
+        parts.append(f"a cell is {' of '.join(coarse)}")
+    return f" {dot} ".join(parts)
+
+
+def _ratio(whole: int, parts: int) -> str:
+    """Return how many of `whole` a part holds, '3' or '3-4'; '' when it is one."""
+    if whole == parts:
+        return ""
+    least, most = whole // parts, -(-whole // parts)
+    return str(least) if least == most else f"{least}-{most}"
+
+
+@dataclass(frozen=True, slots=True)
+class Swatch:
+    """One entry of a legend: cells to show, by shade, and the words after them."""
+
+    shades: tuple[int, ...]
+    words: str
+
+
+def legend(view: View) -> list[Swatch]:
+    """Return what the shades of a view mean."""
+    if view is View.HEAT:
+        ramp = tuple(Shade.HEAT + level for level in range(HEAT_LEVELS))
+        return [Swatch((), "never"), Swatch(ramp, "often"), Swatch((Shade.FIRED,), "now")]
+    return [
+        Swatch((Shade.PIN,), "pinned"),
+        Swatch((Shade.CACHE,), "cached"),
+        Swatch((Shade.DISK,), "on disk"),
+        Swatch((Shade.UNUSED,), "never used"),
+        Swatch((Shade.FIRED_TIER,), "now"),
+    ]
+
+
+def swatch_index(shade: int, grid: Grid) -> int:
+    """Return the table index of a cell that shows one shade only."""
+    return shade * SHADES + shade if grid.half else shade
+
+
+def label_width(sample: Sample) -> int:
+    """Return the columns that the largest layer number and a space take."""
+    return len(str(max(sample.layers, default=0))) + 1
+
+
+def fit(sample: Sample, looks: Looks, width: int, height: int) -> Grid | None:
+    """Return the layout of a sample in a space, or None when there is nothing to lay out or no room."""
+    layers, experts = sample.heat.shape
+    if not layers or not experts or width < 1 or height < 1:
+        return None
+    return g.fit(layers, experts, width, height, halves=looks.halves)

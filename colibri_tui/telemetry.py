@@ -1,0 +1,184 @@
+"""Turns the engine's board into what the widgets draw. Knows no screen.
+
+A `Telemetry` belongs to one loaded model. It remembers the counters at the start of a turn and at
+its first token, so that every figure is a difference over a window that can be named. Sampling
+copies about 200 kB for the largest models and takes a fraction of a millisecond.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.board import Board, Counter, Phase, Tier
+from engine.events import Hits, Turn
+
+Counters = npt.NDArray[np.int64]
+
+SETTLE_SECONDS = 1.0
+"""No live speed before this much decoding was seen: the first quotients jump."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Where experts were found over some window, and what was read from disk for them.
+
+    per_token: bytes read for each token generated after the first, or None when none was.
+    """
+
+    decode: Hits
+    prefill: Hits
+    bytes_read: int
+    per_token: float | None = None
+
+    @property
+    def total(self) -> Hits:
+        """Decode and prefill together."""
+        return Hits(
+            self.decode.pin + self.prefill.pin,
+            self.decode.cache + self.prefill.cache,
+            self.decode.disk + self.prefill.disk,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """The board at one moment, layers without a router left out.
+
+    heat uint32, tier uint8 and fired bool are [layers, experts]; `layers` are the model's own layer numbers.
+    fired: chosen by the token being computed, or in layers it has not reached by the one before.
+    resident float64 [layers]: the share of a layer's uses (history included) whose expert is in memory now;
+    NaN where nothing was used yet.
+    """
+
+    layers: tuple[int, ...]
+    heat: npt.NDArray[np.uint32]
+    tier: npt.NDArray[np.uint8]
+    fired: npt.NDArray[np.bool_]
+    resident: npt.NDArray[np.float64]
+    phase: Phase
+    layer: int
+    prefill_done: int
+    prefill_total: int
+    context_used: int
+    tokens: int
+    tok_s: float | None
+    turn: Reads
+    ever: Reads
+
+
+def _hits(counters: Counters, pin: Counter) -> Hits:
+    """Three neighbouring counters from `pin` on."""
+    return Hits(*(int(counters[pin + n]) for n in range(3)))
+
+
+def _reads(counters: Counters, per_token: float | None = None) -> Reads:
+    return Reads(
+        _hits(counters, Counter.HITS_PIN),
+        _hits(counters, Counter.PREFILL_PIN),
+        int(counters[Counter.BYTES_READ]),
+        per_token,
+    )
+
+
+def reads_of(turn: Turn, sampled: Reads) -> Reads:
+    """Return the exact sums that a turn's own report gives, with the per-token figure of the samples."""
+    return Reads(turn.hits, turn.prefill_hits, turn.bytes_read, sampled.per_token)
+
+
+def _phase(value: int) -> Phase:
+    """Counters of a foreign process may hold anything for a moment."""
+    return Phase(value) if value in Phase._value2member_map_ else Phase.IDLE
+
+
+class Telemetry:
+    """Samples one board. `moe_layers` are the layers that have a router, as `Ready` lists them."""
+
+    def __init__(
+        self, board: Board, moe_layers: Sequence[int], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._board = board
+        self.layers = tuple(layer for layer in moe_layers if 0 <= layer < board.layers)
+        self.experts = board.experts
+        self._rows = np.array(self.layers, np.intp)
+        self._now = clock
+        self._start: Counters = board.counters.copy()
+        self._first_token: tuple[float, Counters] | None = None
+
+    def begin_turn(self) -> None:
+        """Count from here: call before the turn's command is sent."""
+        self._start = self._board.counters.copy()
+        self._first_token = None
+
+    def sample(self, *, live: bool) -> Sample | None:
+        """Return the board now, or None once it is closed.
+
+        live: a turn is running, so the experts of the current token are marked as fired.
+        """
+        board = self._board
+        if board.counters.size == 0:
+            return None
+        counters = board.counters.copy()
+        heat, tier = board.heat[self._rows], board.tier[self._rows]
+        if live:
+            fired = fired_now(board.last_use[self._rows], int(counters[Counter.CLOCK]))
+        else:
+            fired = np.zeros(heat.shape, np.bool_)
+        delta = counters - self._start
+        tok_s, per_token = self._since_first_token(counters, int(delta[Counter.TOKENS]))
+        return Sample(
+            layers=self.layers,
+            heat=heat,
+            tier=tier,
+            fired=fired,
+            resident=resident_share(heat, tier),
+            phase=_phase(int(counters[Counter.PHASE])),
+            layer=int(counters[Counter.LAYER]),
+            prefill_done=int(counters[Counter.PREFILL_DONE]),
+            prefill_total=int(counters[Counter.PREFILL_TOTAL]),
+            context_used=int(counters[Counter.CONTEXT_USED]),
+            tokens=int(delta[Counter.TOKENS]),
+            tok_s=tok_s,
+            turn=_reads(delta, per_token),
+            ever=_reads(counters),
+        )
+
+    def _since_first_token(self, counters: Counters, tokens: int) -> tuple[float | None, float | None]:
+        """Return (tokens a second, bytes read a token) since the sample that saw the first token."""
+        if tokens < 1:
+            return None, None
+        if self._first_token is None:
+            self._first_token = self._now(), counters
+            return None, None
+        then, before = self._first_token
+        seconds = self._now() - then
+        delta = counters - before
+        more = int(delta[Counter.TOKENS])
+        if more < 1:
+            return None, None
+        per_token = float(delta[Counter.BYTES_READ]) / more
+        return (more / seconds if seconds >= SETTLE_SECONDS else None), per_token
+
+
+def fired_now(last_use: npt.NDArray[np.uint32], clock: int) -> npt.NDArray[np.bool_]:
+    """Return which experts each layer used last, if that was in this forward or the one before.
+
+    The forward runs while one looks: layers it has not reached still show the token before.
+    """
+    newest = last_use.max(axis=1, keepdims=True, initial=0)
+    fired: npt.NDArray[np.bool_] = (last_use == newest) & (newest > 0) & (newest + 1 >= clock)
+    return fired
+
+
+def resident_share(heat: npt.NDArray[np.uint32], tier: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
+    """Return per layer the share of uses, 0..1, whose expert lies in memory; NaN without uses."""
+    in_memory = (tier != Tier.DISK) & (tier != Tier.NONE)
+    uses = heat.sum(axis=1, dtype=np.float64)
+    held = np.where(in_memory, heat, 0).sum(axis=1, dtype=np.float64)
+    share = np.full(uses.shape, np.nan)
+    np.divide(held, uses, out=share, where=uses > 0)
+    return share

@@ -1,0 +1,244 @@
+"""Every expert of every layer, live: how often it was chosen, where it lies, and which ones fire now.
+
+The widget draws whole rows from prebuilt tables (`render.halfblock`) and asks only for rows that changed
+to be repainted. It has no border or padding, so that its strips reach the terminal uncut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.geometry import Region
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widget import Widget
+
+from colibri_tui.render.grid import Grid, rank_order
+from colibri_tui.render.halfblock import CellTable
+from colibri_tui.render.looks import Looks
+from colibri_tui.render.picture import (
+    Frame,
+    View,
+    caption,
+    draw,
+    fit,
+    label_width,
+    legend,
+    swatch_index,
+)
+from colibri_tui.telemetry import Sample
+
+LABELS_FROM = 24
+"""Layer numbers stand at the left edge from this many columns on."""
+SHARES_FROM = 40
+"""So does the in-memory share of each layer at the right."""
+MUTED = 0.6
+"""How much of the text colour words beside the picture keep."""
+SHARE_HEADING = "in memory"
+FRAMED_FROM = 6
+"""Caption and legend lines exist from this many rows on."""
+
+
+class Atlas(Widget, can_focus=True):
+    """The expert map. Feed it with `show`; `looks` may change at any time."""
+
+    ALLOW_SELECT = False
+    BINDING_GROUP_TITLE = "Atlas"
+    HELP = """
+    A line is a layer, a cell is an expert, or a few of either when the model is larger than the window.
+
+    - **t**: how often experts were chosen (heat), or where they lie (tiers)
+    - **o**: experts by number, or the most used first; that order is renewed after each answer
+    - experts of the current token light up
+    - *in memory*: the share of a layer's uses, history included, whose expert is in memory now
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "view", "Heat/tiers", id="atlas.view"),
+        Binding("o", "order", "Order", id="atlas.order"),
+    ]
+    DEFAULT_CSS = "Atlas { width: 1fr; height: 1fr; }"
+
+    view: reactive[View] = reactive(View.HEAT, init=False)
+    ranked: reactive[bool] = reactive(False, init=False)
+
+    def __init__(self, looks: Looks, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._looks = looks
+        self._sample: Sample | None = None
+        self._order: npt.NDArray[np.intp] | None = None
+        self._grid: Grid | None = None
+        self._table: CellTable | None = None
+        self._frame: Frame | None = None
+        self._top = 0
+        self._strips: list[Strip] = []
+
+    @property
+    def looks(self) -> Looks:
+        """Colours, glyphs and depth."""
+        return self._looks
+
+    @looks.setter
+    def looks(self, looks: Looks) -> None:
+        self._looks = looks
+        self._rebuild()
+
+    def show(self, sample: Sample, *, settled: bool = False) -> None:
+        """Draw a sample. settled: a turn has ended, so ranks may be sorted anew without cells jumping."""
+        before, self._sample = self._sample, sample
+        same = (
+            before is not None and before.layers == sample.layers and before.heat.shape == sample.heat.shape
+        )
+        if settled or not same:
+            self._order = None
+        if same:
+            self._update()
+        else:
+            self._rebuild()
+
+    def clear(self) -> None:
+        """Forget the model."""
+        self._sample = self._order = None
+        self._rebuild()
+
+    def action_view(self) -> None:
+        """Switch between heat and tiers."""
+        self.view = View.TIER if self.view is View.HEAT else View.HEAT
+
+    def action_order(self) -> None:
+        """Switch between the order of expert numbers and that of use."""
+        self.ranked = not self.ranked
+
+    def watch_view(self) -> None:
+        """Cells, caption and legend mean something else now."""
+        self._rebuild()
+
+    def watch_ranked(self) -> None:
+        """Sort now: it was asked for."""
+        self._order = None
+        self._rebuild()
+
+    def on_resize(self) -> None:
+        """Lay out anew."""
+        self._rebuild()
+
+    def notify_style_update(self) -> None:
+        """The ground colour comes from the style sheet."""
+        super().notify_style_update()
+        if self.is_attached:
+            self._rebuild()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Hand out the prepared strips, cut only when the widget is not wholly visible."""
+        width = self.size.width
+        missing = crop.bottom - len(self._strips)
+        blank = [Strip.blank(width, self.visual_style.rich_style)] * max(0, missing)
+        strips = [*self._strips, *blank][crop.y : crop.bottom]
+        if crop.x == 0 and crop.width == width:
+            return strips
+        return [strip.crop(crop.x, crop.right) for strip in strips]
+
+    def _rebuild(self) -> None:
+        """Compute layout, tables and every row; repaint all."""
+        width, height = self.size
+        self._grid = self._table = self._frame = None
+        self._top = 1 if height >= FRAMED_FROM else 0
+        self._strips = []
+        sample = self._sample
+        if sample is not None:
+            room = width - self._labels(sample) - self._shares()
+            self._grid = fit(sample, self._looks, room, height - 2 * self._top)
+        if self._grid is not None:
+            ground = self.background_colors[1].rich_color
+            cells = self._looks.cells(ground, half=self._grid.half)
+            self._table = CellTable(cells, self._grid.repeat, self._looks.color_system)
+            self._strips = [Strip.blank(width, self._words())] * height
+            if self._top:
+                self._strips[0] = self._line(self._caption(self._grid))
+                self._strips[self._grid.rows + 1] = self._line(self._legend(self._grid))
+            self._update()
+        self.refresh()
+
+    def _update(self) -> None:
+        """Compute the frame; rebuild and repaint the rows that changed."""
+        if self._grid is None or self._table is None or self._sample is None:
+            return
+        if self.ranked and self._order is None:
+            self._order = rank_order(self._sample.heat)
+        frame = draw(self._sample, self._grid, self.view, self._order if self.ranked else None)
+        rows = frame.changed_rows(self._frame)
+        self._frame = frame
+        for row in rows:
+            before, after = self._margins(row)
+            self._strips[self._top + row] = self._table.strip(frame.cells[row].tolist(), before, after)
+        if rows:
+            self.refresh(*self._regions(rows))
+
+    def _regions(self, rows: Iterable[int]) -> list[Region]:
+        """Return whole-width regions of neighbouring rows: smaller ones make Textual send more, not less."""
+        runs = groupby(enumerate(rows), key=lambda pair: pair[1] - pair[0])
+        regions = []
+        for _, run in runs:
+            lines = [row for _, row in run]
+            regions.append(Region(0, self._top + lines[0], self.size.width, len(lines)))
+        return regions
+
+    # Words
+
+    def _labels(self, sample: Sample) -> int:
+        return label_width(sample) if self.size.width >= LABELS_FROM else 0
+
+    def _shares(self) -> int:
+        return 5 if self.size.width >= SHARES_FROM else 0
+
+    def _words(self, *, muted: bool = True) -> Style:
+        """Return the style of words beside the picture."""
+        if not self._looks.depth.paints:
+            return Style(dim=True) if muted else Style()
+        ground, ink = self.background_colors[1], self.styles.color
+        colour = ground.blend(ink, MUTED) if muted else ink
+        return Style.from_color(colour.rich_color, ground.rich_color)
+
+    def _margins(self, row: int) -> tuple[list[Segment], list[Segment]]:
+        """Return what stands left and right of a row: layer number, in-memory share, and empty space."""
+        grid, sample, frame = self._grid, self._sample, self._frame
+        assert grid is not None
+        assert sample is not None
+        assert frame is not None
+        labels, shares = self._labels(sample), self._shares()
+        first = row % grid.stretch == 0
+        label = str(sample.layers[grid.layers_of_row(row).start]) if first else ""
+        share = f"{frame.shares[row]}%" if first and frame.shares[row] >= 0 else ""
+        space = self.size.width - labels - grid.width - shares
+        words = self._words()
+        before = [Segment(label.rjust(labels - 1) + " ", words)] if labels else []
+        after = share.rjust(shares) + " " * space if shares else " " * space
+        return before, [Segment(after, words)] if after else []
+
+    def _caption(self, grid: Grid) -> list[Segment]:
+        """Return the line above the picture, with a heading over the shares."""
+        indent = self._labels(self._sample) if self._sample else 0
+        words = " " * indent + caption(grid, self.view, ranked=self.ranked, dot=self._looks.glyphs.dot)
+        edge = indent + grid.width + self._shares()
+        if self._shares() and len(words) + len(SHARE_HEADING) < edge:
+            words += SHARE_HEADING.rjust(edge - len(words))
+        return [Segment(words, self._words())]
+
+    def _legend(self, grid: Grid) -> list[Segment]:
+        """Return the line below the picture: what the shades mean."""
+        words = self._words()
+        cells = self._looks.cells(self.background_colors[1].rich_color, half=grid.half)
+        segments = [Segment(" " * (self._labels(self._sample) if self._sample else 0), words)]
+        for swatch in legend(self.view):
+            segments += [Segment(*cells[swatch_index(shade, grid)]) for shade in swatch.shades]
+            segments.append(Segment(f" {swatch.words}  " if swatch.shades else f"{swatch.words} ", words))
+        return segments
+
+    def _line(self, segments: list[Segment]) -> Strip:
+        return Strip(segments).adjust_cell_length(self.size.width, self._words())

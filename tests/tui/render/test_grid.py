@@ -1,0 +1,122 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colibri_tui.render import grid as g
+from colibri_tui.render.shades import HEAT_LEVELS, SHADES, Shade
+from engine.board import Tier
+
+sizes = st.tuples(st.integers(1, 100), st.integers(1, 400), st.integers(1, 300), st.integers(1, 80))
+
+
+@given(sizes, st.booleans())
+def test_every_layer_and_expert_has_a_place_inside_the_space(size, halves):
+    layers, experts, width, height = size
+    grid = g.fit(layers, experts, width, height, halves=halves)
+    assert grid.width <= width
+    assert grid.rows <= height
+    assert max(np.diff([*grid.bin_starts, experts])) - min(np.diff([*grid.bin_starts, experts])) <= 1
+    shown = [layer for row in range(0, grid.rows, grid.stretch) for layer in grid.layers_of_row(row)]
+    assert shown == list(range(layers))
+
+
+@given(sizes, st.booleans())
+def test_cells_cover_the_grid(size, halves):
+    layers, experts, width, height = size
+    grid = g.fit(layers, experts, width, height, halves=halves)
+    heat = np.ones((layers, experts), np.uint32)
+    tier = np.full((layers, experts), Tier.DISK, np.uint8)
+    cells = g.cells(g.heat_shades(heat, tier, grid), grid)
+    assert cells.shape == (grid.rows, grid.columns)
+    if grid.half and grid.bands % 2:
+        assert (cells[-1] % SHADES == Shade.BLANK).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "space", "expected"),
+    [
+        ((75, 256), (256, 38), (256, 38, True, 75)),  # one to one, two layers a row
+        ((75, 256), (64, 19), (64, 19, True, 38)),
+        ((16, 64), (43, 33), (43, 32, False, 16)),  # two rows a layer
+        ((75, 256), (30, 1), (30, 1, True, 2)),  # one line: two groups of layers
+        ((32, 8), (43, 32), (40, 32, False, 32)),  # five columns an expert
+    ],
+)
+def test_layouts(model, space, expected):
+    grid = g.fit(*model, *space, halves=True)
+    assert (grid.width, grid.rows, grid.half, grid.bands) == expected
+
+
+def test_heat_levels_rise_with_counts_and_zero_alone_is_cold():
+    levels = g.heat_levels(np.array([[0.0, 1, 3, 10, 40, 200, 1000, 5000]]))[0]
+    assert levels[0] == 0
+    assert levels[1] == 1
+    assert levels[-1] == HEAT_LEVELS - 1
+    assert (np.diff(levels) >= 0).all()
+    assert len(set(levels.tolist())) >= HEAT_LEVELS - 1
+
+
+def test_a_young_profile_looks_young():
+    assert g.heat_levels(np.array([[0.0, 1, 2]])).max() < HEAT_LEVELS // 2
+
+
+def test_heat_of_a_bin_is_the_mean_of_its_experts():
+    heat = np.zeros((2, 8), np.uint32)
+    heat[0, :4] = 25
+    heat[1, 7] = 100
+    tier = np.full(heat.shape, Tier.DISK, np.uint8)
+    shades = g.heat_shades(heat, tier, g.fit(2, 8, 2, 2, halves=True))
+    assert shades.tolist() == [[Shade.HEAT + 7, Shade.HEAT], [Shade.HEAT, Shade.HEAT + 7]]
+
+
+def test_layers_without_experts_stay_blank():
+    tier = np.array([[Tier.DISK, Tier.NONE], [Tier.NONE, Tier.NONE]], np.uint8)
+    grid = g.fit(2, 2, 2, 2, halves=True)
+    for shades in (
+        g.heat_shades(np.zeros((2, 2), np.uint32), tier, grid),
+        g.tier_shades(np.zeros((2, 2), np.uint32), tier, grid),
+    ):
+        assert shades[1].tolist() == [Shade.BLANK, Shade.BLANK]
+        assert shades[0, 0] != Shade.BLANK
+        assert shades[0, 1] == Shade.BLANK
+
+
+def test_tier_of_a_bin_is_where_most_of_it_lies():
+    tier = np.array(
+        [
+            [Tier.PIN, Tier.CACHE, Tier.DISK, Tier.DISK],
+            [Tier.PIN, Tier.CACHE, Tier.WORKING, Tier.WORKING],
+            [Tier.PIN, Tier.DISK, Tier.PIN, Tier.PIN],
+        ],
+        np.uint8,
+    )
+    heat = np.array([[1, 1, 0, 0], [1, 1, 1, 1], [1, 1, 1, 1]], np.uint32)
+    shades = g.tier_shades(heat, tier, g.fit(3, 4, 2, 3, halves=True))
+    assert shades.tolist() == [
+        [Shade.PIN, Shade.UNUSED],
+        [Shade.PIN, Shade.CACHE],
+        [Shade.PIN, Shade.PIN],
+    ]
+
+
+def test_one_fired_expert_marks_its_bin():
+    grid = g.fit(2, 8, 4, 2, halves=True)
+    shades = np.full((2, 4), Shade.HEAT, np.uint8)
+    fired = np.zeros((2, 8), bool)
+    fired[1, 5] = True
+    g.mark_fired(shades, fired, grid, Shade.FIRED)
+    assert shades.tolist() == [[Shade.HEAT] * 4, [Shade.HEAT, Shade.HEAT, Shade.FIRED, Shade.HEAT]]
+
+
+def test_halves_pair_the_upper_and_the_lower_layer():
+    grid = g.fit(2, 2, 2, 1, halves=True)
+    shades = np.array([[Shade.PIN, Shade.DISK], [Shade.CACHE, Shade.PIN]], np.uint8)
+    assert g.cells(shades, grid).tolist() == [
+        [Shade.PIN * SHADES + Shade.CACHE, Shade.DISK * SHADES + Shade.PIN]
+    ]
+
+
+def test_rank_order_sorts_each_layer_and_keeps_equals_by_id():
+    heat = np.array([[5, 9, 5, 0]], np.uint32)
+    assert g.rank_order(heat).tolist() == [[1, 0, 2, 3]]
