@@ -1,0 +1,112 @@
+"""Profiles: one learned history for each kind of work, so that coding does not blur what a chat taught.
+
+A profile is a folder under `profiles/`; in it every model has a folder of its own with a `.coli_usage`. The
+profiles in `BUILT_IN` always exist, whether anything was learned in them or not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from pathlib import Path
+
+from engine.errors import EngineError
+from engine.files import reason
+
+from . import paths
+
+BUILT_IN = ("default", "coding", "chat")
+NAME_MAX = 64
+_COMPONENT_MAX = 255
+"""Bytes in a file name, on every file system in use."""
+_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
+"""Names that Windows keeps for devices, with any suffix."""
+
+
+def check_name(name: str) -> str:
+    """Return the profile name in its stored form (NFC). Raises EngineError when it is no name for a profile.
+
+    Letters and digits of any script, `-`, `_`, `.` and spaces inside; at most 64 characters. A name is a
+    folder on every platform: no separators, no leading or trailing dot, none of Windows' device names.
+    """
+    name = unicodedata.normalize("NFC", name)
+    if not name.strip():
+        raise EngineError("a profile needs a name")
+    if len(name) > NAME_MAX or len(name.encode(errors="replace")) > _COMPONENT_MAX:
+        raise EngineError(f"profile name of {len(name)} characters: at most {NAME_MAX} are allowed")
+    for character in name:
+        if character not in "-_. " and unicodedata.category(character)[0] not in "LNM":
+            raise EngineError(
+                f"profile name {name!r}: {character!r} is not allowed; use letters, digits, spaces and - _ ."
+            )
+    if name[0] in ". " or name[-1] in ". ":
+        raise EngineError(f"profile name {name!r}: it may not begin or end with a space or a dot")
+    if _DEVICES.fullmatch(name):
+        raise EngineError(f"profile name {name!r}: Windows keeps this name for a device; choose another")
+    return name
+
+
+def model_key(folder: Path) -> str:
+    """Return the name under which a model's history is kept: the folder's name and a hash of its config.json.
+
+    Raises EngineError when there is no config.json to read.
+    """
+    config = folder / "config.json"
+    try:
+        with config.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()[:8]
+    except FileNotFoundError:
+        raise EngineError(f"{folder}: no config.json here, so no model folder") from None
+    except OSError as error:
+        raise EngineError(f"{config}: cannot be read ({reason(error)})") from error
+    name = "".join(character if character.isprintable() else "_" for character in folder.resolve().name)
+    short = name.encode()[: _COMPONENT_MAX - len(digest) - 1].decode(errors="ignore")
+    return f"{short}-{digest}"
+
+
+def usage_path(profile: str, key: str) -> Path:
+    """Return where a profile keeps the history of the model with this `model_key`; it may not exist.
+
+    Raises EngineError for a name that is no profile's.
+    """
+    return paths.profiles_dir() / check_name(profile) / key / ".coli_usage"
+
+
+def list_profiles() -> list[str]:
+    """Return all profiles: the built-in ones, then the others by name."""
+    found = set()
+    try:
+        for entry in paths.profiles_dir().iterdir():
+            if entry.is_dir() and _is_name(entry.name):
+                found.add(unicodedata.normalize("NFC", entry.name))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise EngineError(f"{paths.profiles_dir()}: cannot be read ({reason(error)})") from error
+    return [*BUILT_IN, *sorted(found.difference(BUILT_IN), key=lambda name: (name.casefold(), name))]
+
+
+def create(name: str) -> str:
+    """Make a new profile and return its name. Raises EngineError for a bad name or one that is taken.
+
+    Names that differ in upper and lower case alone are the same: they would share a folder on some systems.
+    """
+    name = check_name(name)
+    for taken in list_profiles():
+        if taken.casefold() == name.casefold():
+            raise EngineError(f"a profile {taken!r} exists already")
+    folder = paths.profiles_dir() / name
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise EngineError(f"{folder}: cannot be created ({reason(error)})") from error
+    return name
+
+
+def _is_name(name: str) -> bool:
+    try:
+        check_name(name)
+    except EngineError:
+        return False
+    return True
