@@ -31,8 +31,8 @@ def oom_kills() -> int:
 def explain(code: int, log: str, *, out_of_memory: bool, ram: float | None) -> str:
     """Return why a process ended.
 
-    code: as `subprocess` gives it, negative for a signal. log: the tail of what it printed. out_of_memory: whether
-    `oom_kills` grew while it ran. ram: its memory budget in GB, if known.
+    code: as `subprocess` gives it, negative for a signal. log: the tail of what it printed. out_of_memory:
+    whether `oom_kills` grew while it ran. ram: its memory budget in GB, if known.
     """
     words = one_line(last_words(log))
     smaller = "restart it with a smaller memory budget (--ram" + (f"; it had {ram:.1f} GB)" if ram else ")")

@@ -1,12 +1,12 @@
 """The engine's door in a process of its own: commands in, events out, the board in shared memory.
 
-Why a process: compiling kernels holds the interpreter lock for seconds, a crash or an out-of-memory kill must not
-take the terminal with it, and whoever draws the screen should not have to import the compiler.
+Why a process: compiling kernels holds the interpreter lock for seconds, a crash or an out-of-memory kill must
+not take the terminal with it, and whoever draws the screen should not have to import the compiler.
 
-Why a plain child and a socket rather than `multiprocessing.Process`: the child's output goes to a log from its
-first instruction on (a traceback would land in the middle of somebody's screen), the caller's main script is not
-run a second time, and the child has a resource tracker of its own, which removes a board that a killed engine left
-behind at once and complains into the same log.
+Why a plain child and a socket rather than `multiprocessing.Process`: the child's output goes to a log from
+its first instruction on (a traceback would land in the middle of a screen), the caller's main script is not
+run a second time, and the child has a resource tracker of its own, which removes a board that a killed engine
+left behind at once, and complains into the same log.
 
 The child is `engine.worker_host`; what a dead one died of is worked out by `engine.obituary`.
 """
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 ENGINE: Final = "engine.engine:open_engine"
 """The import string of the real engine's factory."""
 
+_FLAGS = ("-P", "-W", "ignore:resource_tracker")  # the parent unlinks the board: nothing to mention
 _BOOT = (
     "import sys; sys.path[:] = sys.argv[2:]; from engine.worker_host import serve; serve(int(sys.argv[1]))"
 )
@@ -212,8 +213,7 @@ class Worker:
         with theirs, tempfile.TemporaryFile() as log:
             try:
                 process = subprocess.Popen(
-                    [sys.executable, "-P", "-W", "ignore:resource_tracker", "-c", _BOOT]
-                    + [str(theirs.fileno()), *search],
+                    [sys.executable, *_FLAGS, "-c", _BOOT, str(theirs.fileno()), *search],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -326,7 +326,7 @@ class Worker:
 
 
 def _let_go(board: Board) -> None:
-    """Close a board; somebody may be drawing from it this very moment, which keeps its memory for that long."""
+    """Close a board; somebody may be drawing from it this very moment, which keeps it for that long."""
     for _ in range(50):
         with contextlib.suppress(BufferError):
             board.close()

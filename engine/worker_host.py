@@ -1,9 +1,9 @@
 """The engine's process: the other end of `engine.worker`.
 
-The main thread owns the engine and does one command after another. A listener thread reads the pipe, so that a
-stop is heard in the middle of a forward. The process ends in three ways: it is asked to close, it gets SIGTERM, or
-the pipe ends because the parent is gone; each time the running turn is stopped and the engine closed, which saves
-what was learned. While the model is still loading there is nothing to save, and it just leaves.
+The main thread owns the engine and does one command after another. A listener thread reads the pipe, so that
+a stop is heard in the middle of a forward. The process ends in three ways: it is asked to close, it gets
+SIGTERM, or the pipe ends because the parent is gone; each time the running turn is stopped and the engine
+closed, which saves what was learned. While the model is still loading there is nothing to save: it leaves.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Host:
     def _listen(self) -> None:
         while True:
             try:
-                # A stop that falls between the start of a turn and `generate` would be forgotten: say it again.
+                # A stop between the start of a turn and the start of `generate` is forgotten: say it again.
                 while self._stop_wanted() and not self._pipe.poll(_STOP_AGAIN_S):
                     self._stop_engine()
                 command: Command = self._pipe.recv()

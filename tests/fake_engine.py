@@ -44,7 +44,7 @@ FACTORY = "tests.fake_engine:open_engine"
 EOS = 2
 
 REPLY = """\
-A router scores every expert with a dot product and keeps the **top-k** of them; only those are read from disk.
+A router scores every expert with a dot product and keeps the **top-k**; only those are read from disk.
 
 1. The hidden state meets the router's matrix: one logit per expert.
 2. The best `k` win, and their gates are normalised.
@@ -130,16 +130,32 @@ class FakeEngine:
         self._log = path / "fake.log"
         slot = 1_000_000
         plan = Plan(
-            budget=int((options.ram or 4.0) * 1e9), available=16 * 10**9, dense=800_000_000, kv=50_000_000,
-            runtime=200_000_000, work=slot * script.top_k, cache=slot * script.cap * script.layers, free=10**9,
-            cap=script.cap, slots=script.cap * script.layers, slot_bytes=slot,
-            context=options.context or script.context, chunk=script.prefill_chunk,
-        )  # fmt: skip
+            budget=int((options.ram or 4.0) * 1e9),
+            available=16 * 10**9,
+            dense=800_000_000,
+            kv=50_000_000,
+            runtime=200_000_000,
+            work=slot * script.top_k,
+            cache=slot * script.cap * script.layers,
+            free=10**9,
+            cap=script.cap,
+            slots=script.cap * script.layers,
+            slot_bytes=slot,
+            context=options.context or script.context,
+            chunk=script.prefill_chunk,
+        )
         self.info = Ready(
-            model=path.name, family="fake", layers=script.layers,
-            moe_layers=tuple(range(script.dense_layers, script.layers)), experts=script.experts,
-            top_k=script.top_k, dense_bytes=plan.dense, expert_bytes=slot, context=plan.context, plan=plan,
-        )  # fmt: skip
+            model=path.name,
+            family="fake",
+            layers=script.layers,
+            moe_layers=tuple(range(script.dense_layers, script.layers)),
+            experts=script.experts,
+            top_k=script.top_k,
+            dense_bytes=plan.dense,
+            expert_bytes=slot,
+            context=plan.context,
+            plan=plan,
+        )
         self.defaults = Sampling(temperature=0.7, nucleus=0.95)
 
     def render(self, messages: list[dict[str, str]], *, continue_final: bool = False) -> list[int]:
@@ -199,10 +215,18 @@ class FakeEngine:
         decode = max(end - prefilled, 1e-9)
         hits = _difference(self._router.hits(), after_prefill)
         yield Turn(
-            prompt_tokens=len(ids), tokens=tokens, ttft_s=prefilled - start, prefill_s=prefilled - start,
-            decode_s=decode, tok_s=tokens / decode, hits=hits, prefill_hits=_difference(after_prefill, before),
-            bytes_read=hits.disk * self.info.expert_bytes, keff=float(script.top_k), stop=stop,
-        )  # fmt: skip
+            prompt_tokens=len(ids),
+            tokens=tokens,
+            ttft_s=prefilled - start,
+            prefill_s=prefilled - start,
+            decode_s=decode,
+            tok_s=tokens / decode,
+            hits=hits,
+            prefill_hits=_difference(after_prefill, before),
+            bytes_read=hits.disk * self.info.expert_bytes,
+            keff=float(script.top_k),
+            stop=stop,
+        )
 
     def stop(self) -> None:
         """End the turn at its next token or chunk."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -135,7 +136,7 @@ def test_texts_are_merged_and_the_first_is_not_kept_waiting(load: Load, screen: 
         if isinstance(message, EngineText)
     ]
     assert texts[0].tokens == 1
-    gaps = [later - earlier for earlier, later in zip(times[:-2], times[1:-1], strict=True)]
+    gaps = [later - earlier for earlier, later in pairwise(times[:-1])]
     assert gaps
     assert min(gaps) > INTERVAL_S * 0.9  # but for the last, which the end of the turn pushes out
     assert sum(text.tokens for text in texts) == 300
