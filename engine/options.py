@@ -100,7 +100,9 @@ class EngineOptions:
     usage: str | None = None
     learn: bool = True
     route_trace: str | None = None
+    history: str | None = None  # where a profile keeps its history: used when no person names a file (`usage`)
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            KNOB[field.name].check(getattr(self, field.name), "option")
+            if field.name in KNOB:
+                KNOB[field.name].check(getattr(self, field.name), "option")

@@ -1,0 +1,163 @@
+"""The index of a model folder: config.json and the headers of its safetensors files.
+
+Headers come from strangers: every length and offset is checked before it is used, and nothing is allocated by what a
+header says. What is wrong is named with its file and tensor.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from ..errors import CheckpointError
+
+ITEM_BYTES = {
+    "F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2,
+    "I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1,
+}  # fmt: skip
+"""Bytes of one element by safetensors dtype."""
+
+MAX_HEADER = 100_000_000
+"""The format's own limit."""
+
+MAX_JSON = 200_000_000
+LFS_POINTER = b"version https://git-lfs"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorEntry:
+    """One tensor: where it lies and what it is. `offset` counts from the start of the file."""
+
+    name: str
+    file: Path
+    offset: int
+    nbytes: int
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model folder's config and tensors."""
+
+    folder: Path
+    config: dict[str, Any]
+    tensors: dict[str, TensorEntry]
+    metadata: dict[str, str]
+
+    @classmethod
+    def open(cls, folder: Path) -> Checkpoint:
+        """Read config.json and all headers. Raises CheckpointError naming what is missing or broken."""
+        if not folder.is_dir():
+            raise CheckpointError(f"{folder}: no such model folder")
+        config = read_json(folder / "config.json")
+        tensors: dict[str, TensorEntry] = {}
+        metadata: dict[str, str] = {}
+        for file in _weight_files(folder):
+            extra, entries = read_header(file)
+            metadata.update(extra)
+            for entry in entries:
+                if entry.name in tensors:
+                    raise CheckpointError(
+                        f"{file.name}: tensor {entry.name} is also in {tensors[entry.name].file.name}; "
+                        "remove the file that does not belong to this model"
+                    )
+                tensors[entry.name] = entry
+        return cls(folder, config, tensors, metadata)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object; CheckpointError when it is missing, too large, broken or not an object."""
+    try:
+        if path.stat().st_size > MAX_JSON:
+            raise CheckpointError(f"{path}: {path.stat().st_size:,} bytes is too large for a JSON file")
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: missing; a model folder needs it, download it again") from None
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError):
+        raise CheckpointError(f"{path}: not valid JSON; download it again") from None
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path}: holds no JSON object; download it again")
+    return value
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """All safetensors files of a folder; those the index names must be there."""
+    files = sorted(folder.glob("*.safetensors"))
+    index = folder / "model.safetensors.index.json"
+    if index.exists():
+        weight_map = read_json(index).get("weight_map")
+        if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
+            raise CheckpointError(f"{index}: has no usable weight_map; download it again")
+        wanted = sorted(set(weight_map.values()))
+        present = {file.name for file in files}
+        missing = [name for name in wanted if name not in present]
+        if missing:
+            more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+            raise CheckpointError(
+                f"{folder}: {len(missing)} of {len(wanted)} shards missing: {', '.join(missing[:3])}{more}; "
+                "download them again"
+            )
+    if not files:
+        raise CheckpointError(f"{folder}: no *.safetensors files; is this a model folder?")
+    return files
+
+
+def read_header(file: Path) -> tuple[dict[str, str], Iterator[TensorEntry]]:
+    """Read one file's header. Returns its metadata and its tensors, each checked against the file's size."""
+    try:
+        size = file.stat().st_size
+        with file.open("rb") as stream:
+            start = stream.read(8)
+            if start + stream.read(len(LFS_POINTER) - 8) == LFS_POINTER:
+                raise CheckpointError(f"{file}: a pointer file, not weights; fetch it with `git lfs pull`")
+            if len(start) < 8:
+                raise CheckpointError(f"{file}: only {size} bytes; download it again")
+            (length,) = struct.unpack("<Q", start)
+            if length > MAX_HEADER or 8 + length > size:
+                raise CheckpointError(f"{file}: not a whole safetensors file ({size:,} bytes); download it again")
+            stream.seek(8)
+            raw = stream.read(length)
+    except OSError as error:
+        raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
+    try:
+        header = json.loads(raw)
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict):
+        raise CheckpointError(f"{file}: its header is not valid JSON; download it again")
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict):
+        raise CheckpointError(f"{file}: its metadata is not an object; download it again")
+    texts = {key: value for key, value in metadata.items() if isinstance(value, str)}
+    return texts, (_entry(file, name, value, 8 + length, size) for name, value in header.items())
+
+
+def _entry(file: Path, name: str, value: Any, data_start: int, size: int) -> TensorEntry:
+    try:
+        dtype, shape, (begin, end) = value["dtype"], tuple(value["shape"]), value["data_offsets"]
+        numbers = (*shape, begin, end)
+        sound = isinstance(dtype, str) and all(type(n) is int and 0 <= n < 1 << 60 for n in numbers)
+    except (TypeError, KeyError, ValueError):
+        sound = False
+    if not sound:
+        raise CheckpointError(f"{file}: the header's entry of tensor {name[:200]} is broken; download it again")
+    if dtype not in ITEM_BYTES:
+        raise CheckpointError(f"{file}: tensor {name} has the unknown dtype {dtype[:20]}")
+    if end < begin or end - begin != prod(shape) * ITEM_BYTES[dtype]:
+        raise CheckpointError(
+            f"{file}: tensor {name} has {end - begin:,} bytes, its shape {list(shape)} in {dtype} needs "
+            f"{prod(shape) * ITEM_BYTES[dtype]:,}"
+        )
+    if data_start + end > size:
+        raise CheckpointError(
+            f"{file}: cut short at {size:,} bytes, tensor {name} ends at {data_start + end:,}; download it again"
+        )
+    return TensorEntry(name, file, data_start + begin, end - begin, dtype, shape)

@@ -1,0 +1,35 @@
+"""OLMoE (allenai): softmax router without renormalisation, q and k normalised over the whole projection."""
+
+from __future__ import annotations
+
+from ..model.spec import Attention, Layer, Mixture, ModelSpec, Router
+from .config import Config
+from .names import STANDARD
+
+
+def spec(config: Config) -> ModelSpec:
+    """Read an olmoe config."""
+    heads, head_dim = config.integer("num_attention_heads"), config.head_dim()
+    bias = config.flag("attention_bias", False)
+    attention = Attention(
+        heads=heads,
+        kv_heads=config.integer("num_key_value_heads", heads),
+        head_dim=head_dim,
+        rope=config.rope(head_dim),
+        qk_norm="projection",
+        qkv_bias=bias,
+        out_bias=bias,
+        clip=config.number("clip_qkv") if config.has("clip_qkv") else None,
+    )
+    router = Router("softmax", config.integer("num_experts_per_tok", 8), config.flag("norm_topk_prob", False))
+    mixture = Mixture(router, config.integer("num_experts", 64), config.integer("intermediate_size"))
+    return ModelSpec(
+        family="olmoe",
+        vocab=config.integer("vocab_size"),
+        hidden=config.integer("hidden_size"),
+        layers=(Layer(attention, mixture),) * config.layers(),
+        norm_eps=config.number("rms_norm_eps", 1e-5),
+        tied=config.flag("tie_word_embeddings", False),
+        max_context=config.integer("max_position_embeddings", 4096, high=1 << 31),
+        names=STANDARD,
+    )

@@ -1,0 +1,129 @@
+"""Embedding, norm, products and activations: the operations that every layer is made of."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from .activations import silu_mul
+from .formats import ROWS as BLOCK
+from .pointers import f32, i64
+from .products import embed_row, product16
+from .quantize import quantize_q8
+from .records import ADD, HEAD_FROM, HEAD_GATHER, HEAD_ROWS, HEAD_TO, ROWS
+from .sync import take
+
+BLOCKS_A_TURN = 4
+"""Row blocks a thread takes at once: enough for an unbroken stream, few enough to share evenly."""
+
+
+@njit(cache=True, nogil=True)
+def row_count(op: Any, state: Any) -> int:
+    """Rows an operation works on."""
+    if op.rows == HEAD_GATHER or op.rows == HEAD_ROWS:
+        return state[HEAD_TO] - state[HEAD_FROM]
+    return state[ROWS]
+
+
+@njit(cache=True, nogil=True)
+def embed(op: Any, state: Any, sync: int) -> None:
+    """EMBED."""
+    ids = i64(op.x)
+    rows = state[ROWS]
+    while True:
+        s = take(sync, 1)
+        if s >= rows:
+            return
+        y = op.y + s * op.y_stride
+        embed_row(op.fmt, op.w, ids[s], op.k, y)
+        if op.f != 1.0:
+            out, factor = f32(y), np.float32(op.f)
+            for i in range(op.k):
+                out[i] = out[i] * factor
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def sum_of_squares(x: int, n: int) -> float:
+    """Sum of x[i]^2 over float32[n]; the order is fixed by the compiled code, not by the caller."""
+    row = f32(x)
+    total = row[0] * row[0]
+    for i in range(1, n):
+        total += row[i] * row[i]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def rms_norm(x: int, w: int, n: int, eps: float, y: int) -> None:
+    """y = x / sqrt(mean(x^2) + eps) * w, float32[n]; in place allowed (Zhang & Sennrich 2019)."""
+    factor = np.float32(1.0 / math.sqrt(sum_of_squares(x, n) / n + eps))
+    row, weight, out = f32(x), f32(w), f32(y)
+    for i in range(n):
+        out[i] = row[i] * factor * weight[i]
+
+
+@njit(cache=True, nogil=True)
+def norm(op: Any, state: Any, sync: int) -> None:
+    """NORM."""
+    rows = row_count(op, state)
+    first = state[HEAD_FROM] if op.rows == HEAD_GATHER else 0
+    while True:
+        s = take(sync, 1)
+        if s >= rows:
+            return
+        rms_norm(op.x + (first + s) * op.x_stride, op.w, op.n, op.f, op.y + s * op.y_stride)
+
+
+@njit(cache=True, nogil=True)
+def quantize(op: Any, state: Any, sync: int) -> None:
+    """QUANTIZE."""
+    rows = row_count(op, state)
+    while True:
+        s = take(sync, 1)
+        if s >= rows:
+            return
+        quantize_q8(op.x + s * op.x_stride, op.k, op.y + s * op.y_stride)
+
+
+@njit(cache=True, nogil=True)
+def linear(op: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
+    """LINEAR."""
+    rows = row_count(op, state)
+    addresses = i64(scratch)
+    products = scratch + 8 * max_rows
+    for s in range(rows):
+        addresses[s] = op.x + s * op.x_stride
+    blocks = (op.n + BLOCK - 1) // BLOCK
+    result = f32(products)
+    while True:
+        first = take(sync, BLOCKS_A_TURN)
+        if first >= blocks:
+            return
+        for block in range(first, min(first + BLOCKS_A_TURN, blocks)):
+            valid = min(BLOCK, op.n - block * BLOCK)
+            product16(op.fmt, op.w + block * op.step, valid, op.k, scratch, rows, products)
+            for s in range(rows):
+                y = f32(op.y + s * op.y_stride + block * BLOCK * 4)
+                if op.b != 0:
+                    bias = f32(op.b + block * BLOCK * 4)
+                    for r in range(valid):
+                        result[s * BLOCK + r] += bias[r]
+                if op.mode == ADD:
+                    for r in range(valid):
+                        y[r] += result[s * BLOCK + r]
+                else:
+                    for r in range(valid):
+                        y[r] = result[s * BLOCK + r]
+
+
+@njit(cache=True, nogil=True)
+def silu_multiply(op: Any, state: Any, sync: int) -> None:
+    """SILU_MUL."""
+    rows = row_count(op, state)
+    while True:
+        s = take(sync, 1)
+        if s >= rows:
+            return
+        silu_mul(op.x + s * op.x_stride, op.w + s * op.x_stride, op.n, op.y + s * op.y_stride)

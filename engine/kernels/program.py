@@ -1,0 +1,102 @@
+"""Runs a program: every thread of the team walks the same list of operations and meets the others after each.
+
+One call covers as much as it can: a whole token when every expert it needs is in memory. It returns early, with the
+index of the operation to go on from, where Python has to act: an expert is missing, a stop was asked for, a route trace
+wants to be written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from . import ops_attention, ops_basic, ops_experts
+from .pointers import i64
+from .records import (
+    ATTEND,
+    COMBINE,
+    COUNTERS,
+    EMBED,
+    EXPERTS_DOWN,
+    EXPERTS_QUANTIZE,
+    EXPERTS_UP,
+    LAYER,
+    LINEAR,
+    MAX_ROWS,
+    NORM,
+    PAUSE,
+    QUANTIZE,
+    ROTATE,
+    ROUTE,
+    SCRATCH,
+    SCRATCH_BYTES,
+    SILU_MUL,
+    STOP,
+    UNION,
+)
+from .sync import barrier
+
+BOARD_LAYER = 2
+"""The board's counter of the layer being computed."""
+
+
+@njit(cache=True, nogil=True)
+def _basic(op: Any, state: Any, sync: int, scratch: int) -> None:
+    if op.code == EMBED:
+        ops_basic.embed(op, state, sync)
+    elif op.code == NORM:
+        ops_basic.norm(op, state, sync)
+    elif op.code == QUANTIZE:
+        ops_basic.quantize(op, state, sync)
+    elif op.code == LINEAR:
+        ops_basic.linear(op, state, sync, scratch, state[MAX_ROWS])
+    elif op.code == SILU_MUL:
+        ops_basic.silu_multiply(op, state, sync)
+
+
+@njit(cache=True, nogil=True)
+def _mixture(op: Any, m: Any, state: Any, sync: int, scratch: int) -> None:
+    if op.code == ROUTE:
+        ops_experts.route(m, state, sync, scratch)
+    elif op.code == EXPERTS_UP:
+        ops_experts.experts_up(m, state, sync, scratch, state[MAX_ROWS])
+    elif op.code == EXPERTS_QUANTIZE:
+        ops_experts.experts_quantize(m, state, sync)
+    elif op.code == EXPERTS_DOWN:
+        ops_experts.experts_down(m, state, sync, scratch, state[MAX_ROWS])
+    elif op.code == COMBINE:
+        ops_experts.combine(m, state, sync, scratch)
+
+
+@njit(cache=True, nogil=True)
+def run(
+    ops: Any, attentions: Any, mixtures: Any, state: Any, start: int, end: int, sync: int, threads: int, number: int
+) -> int:
+    """Run operations start..end-1; returns the index after the last one run (end, or less after a pause).
+
+    ops, attentions, mixtures: arrays of records.OP, ATTENTION, MIXTURE; state: int64 [STATE_CELLS]. Called through
+    `Team.run`, which appends sync, threads and number.
+    """
+    scratch = state[SCRATCH] + number * state[SCRATCH_BYTES]
+    for i in range(start, end):
+        op = ops[i]
+        if op.code <= SILU_MUL:
+            _basic(op, state, sync, scratch)
+        elif op.code == ROTATE:
+            ops_attention.rotate(attentions[op.index], state, sync)
+        elif op.code == ATTEND:
+            ops_attention.attend(attentions[op.index], state, sync, scratch)
+        elif op.code == UNION:
+            if number == 0:
+                ops_experts.union(mixtures[op.index], state)
+        elif op.code == LAYER:
+            if number == 0:
+                i64(state[COUNTERS])[BOARD_LAYER] = op.index
+                state[PAUSE] = state[STOP]
+        else:
+            _mixture(op, mixtures[op.index], state, sync, scratch)
+        barrier(sync, threads)
+        if (op.code == UNION or op.code == LAYER) and state[PAUSE] != 0:
+            return i + 1
+    return end

@@ -1,0 +1,136 @@
+"""The vocabulary of programs: what an operation is, and where the forward pass keeps its running state.
+
+A model is compiled once, when it is opened, into a list of operations over fixed addresses: one norm, one product, one
+attention and so on after another, for every layer. A native function walks that list on all threads (see `program`).
+Families differ in the list, not in the code.
+
+All addresses are bytes, all sizes elements unless a name says bytes; matrices are [n, k], n outputs, k inputs.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+# Operations -------------------------------------------------------------------------------------------------------
+
+EMBED: Final = 0
+"""y[s] = row ids[s] of matrix w, times f. x: int64 ids."""
+NORM: Final = 1
+"""y[s] = x[s] / rms(x[s]) * w. f: epsilon. rows: HEAD reads the head's rows and writes them from row 0."""
+QUANTIZE: Final = 2
+"""y[s] = q8 record of x[s] (k columns; y_stride bytes a record)."""
+LINEAR: Final = 3
+"""y[s] = x[s] W^T + b (mode STORE) or y[s] += ... (mode ADD). b: 0 or float32[n]."""
+SILU_MUL: Final = 4
+"""y[s] = silu(x[s]) * w[s], n columns each; w is a second activation here."""
+ROTATE: Final = 5
+"""Bias is in; normalise, clip and rotate q and k, and store k and v in the cache. index: attention record."""
+ATTEND: Final = 6
+"""Attention of every row over the cache. index: attention record."""
+ROUTE: Final = 7
+"""Router logits -> chosen experts and their weights. index: mixture record."""
+UNION: Final = 8
+"""Distinct experts of these rows -> jobs; pauses when one is not in memory. index: mixture record."""
+EXPERTS_UP: Final = 9
+"""Active jobs: h = silu(gate x) * (up x). index: mixture record."""
+EXPERTS_QUANTIZE: Final = 10
+"""Active jobs: q8 records of h."""
+EXPERTS_DOWN: Final = 11
+"""Active jobs: y[pair] = down h."""
+COMBINE: Final = 12
+"""residual += sum over a row's experts of weight * y, in the order of selection, plus the shared expert."""
+LAYER: Final = 13
+"""A layer begins (index): tells the board, and pauses when a stop was asked for."""
+
+ALL_ROWS: Final = 0
+HEAD_GATHER: Final = 1
+HEAD_ROWS: Final = 2
+
+STORE: Final = 0
+ADD: Final = 1
+
+OP = np.dtype(
+    [
+        ("code", "i8"), ("fmt", "i8"), ("rows", "i8"), ("mode", "i8"), ("index", "i8"),
+        ("x", "i8"), ("x_stride", "i8"), ("y", "i8"), ("y_stride", "i8"),
+        ("w", "i8"), ("step", "i8"), ("b", "i8"), ("n", "i8"), ("k", "i8"), ("f", "f8"),
+    ]
+)  # fmt: skip
+"""One operation; the meaning of a field is told by the operation above."""
+
+NO_NORM: Final = 0
+NORM_HEAD: Final = 1
+NORM_PROJECTION: Final = 2
+
+ATTENTION = np.dtype(
+    [
+        ("q", "i8"), ("k", "i8"), ("v", "i8"), ("out", "i8"),  # float32 rows
+        ("cache_k", "i8"), ("cache_v", "i8"), ("capacity", "i8"),  # [kv_heads, capacity, dim]
+        ("fmt", "i8"),  # of the cache
+        ("heads", "i8"), ("kv_heads", "i8"), ("dim", "i8"),
+        ("norm", "i8"), ("q_norm", "i8"), ("k_norm", "i8"), ("eps", "f8"),
+        ("cos", "i8"), ("sin", "i8"), ("rope_dim", "i8"), ("pairs", "i8"),  # float32 [rows, rope_dim / 2]
+        ("clip", "f8"), ("scale", "f8"), ("window", "i8"),  # clip 0, window 0: none
+    ]
+)  # fmt: skip
+"""Grouped-query attention of one layer."""
+
+SOFTMAX: Final = 0
+SIGMOID: Final = 1
+
+MIXTURE = np.dtype(
+    [
+        ("layer", "i8"), ("experts", "i8"), ("top_k", "i8"),
+        ("logits", "i8"), ("bias", "i8"), ("scores", "i8"),  # SOFTMAX or SIGMOID
+        ("groups", "i8"), ("top_groups", "i8"),
+        ("renormalise", "i8"), ("renorm_eps", "f8"), ("scaling", "f8"), ("top_p", "f8"),
+        ("ids", "i8"), ("weights", "i8"), ("kept", "i8"),  # int32 [rows, top_k], float32 [rows, top_k], int32 [rows]
+        ("heat", "i8"), ("last_use", "i8"), ("tier", "i8"),  # this layer's rows of the board
+        ("slot_of", "i8"), ("parts", "i8"),  # int32 [experts]; int32 [experts, 3]: gate, up, down inside a slot
+        ("arena", "i8"), ("slot_bytes", "i8"),
+        ("fmt", "i8"), ("hidden", "i8"), ("width", "i8"),
+        ("gate_step", "i8"), ("up_step", "i8"), ("down_step", "i8"),  # bytes from a block of 16 rows to the next
+        ("x", "i8"), ("x_stride", "i8"), ("h", "i8"), ("hq", "i8"), ("hq_stride", "i8"), ("y", "i8"),
+        ("residual", "i8"), ("shared", "i8"), ("shared_gate", "i8"),  # shared 0: none; shared_gate 0: ungated
+    ]
+)  # fmt: skip
+"""Router, experts and their combination of one layer."""
+
+# State: int64 cells ------------------------------------------------------------------------------------------------
+
+ROWS: Final = 0  # rows of this forward
+POSITION: Final = 1  # of row 0 in the conversation
+CLOCK: Final = 2  # forwards so far
+STOP: Final = 3  # set from any thread: pause at the next layer
+HEAD_FROM: Final = 4  # rows whose logits are wanted
+HEAD_TO: Final = 5
+PAUSE: Final = 6
+JOBS: Final = 7  # distinct experts of the layer at hand
+MISSES: Final = 8  # of them not in memory
+ACTIVE: Final = 9  # jobs to compute now
+ALWAYS_PAUSE: Final = 10  # every mixture pauses: a route trace is being written
+COUNTERS: Final = 11  # address of the board's counters
+HIT_COUNTER: Final = 12  # index of the counter of pin hits; cache and disk follow
+JOB_EXPERT: Final = 13  # addresses: int64 [experts]
+JOB_FIRST: Final = 14  # int64 [experts + 1]
+JOB_PAIRS: Final = 15  # int64 [rows * top_k]: row * top_k + place, grouped by job
+ACTIVE_JOBS: Final = 16  # int64 [experts]
+EXPERT_COUNT: Final = 17  # int64 [experts], scratch
+SCRATCH: Final = 18  # address of the threads' scratch
+SCRATCH_BYTES: Final = 19  # per thread
+MAX_ROWS: Final = 20
+KEPT_COUNTER: Final = 21  # index of the counter of experts kept; rows x layers follow; -1: not counted
+STATE_CELLS: Final = 32
+
+KEY_TILE: Final = 64
+"""Keys that attention handles between two rescalings; tiles start at multiples of it, whatever the rows of a forward."""
+
+
+def scratch_bytes(max_rows: int, experts: int, group: int, dim: int) -> int:
+    """Bytes of scratch a thread needs: row addresses, two blocks of products, routing scores, attention sums."""
+    products = max_rows * (8 + 2 * 16 * 4)
+    routing = experts * 12
+    attention = group * (8 + 4 * (KEY_TILE + 16 + dim + 4))
+    return -(-max(products, routing, attention, 1024) // 64) * 64 + 64

@@ -1,0 +1,134 @@
+"""Atomics and the barrier that the threads of a team meet at.
+
+One native function runs on every thread of the team at once; the threads share work through an atomic counter
+and meet at barriers. A barrier spins for a moment, because the next meeting is usually microseconds away, and then
+sleeps in the kernel (futex), so that a core taken by somebody else costs that core and not the whole engine.
+
+A team's sync block is four cache lines: arrivals, generation, sleepers, work counter.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+LINE = 64
+ARRIVED, GENERATION, SLEEPERS, WORK = 0, LINE, 2 * LINE, 3 * LINE
+SYNC_BYTES = 4 * LINE
+
+SPINS = 2000
+"""Pauses before a waiting thread goes to sleep: 50 to 100 us, several times the usual wait."""
+
+_LINUX_FUTEX = {"x86_64": 202, "aarch64": 98}
+_FUTEX = _LINUX_FUTEX.get(platform.machine(), 0) if sys.platform == "linux" else 0
+_X86 = platform.machine().lower() in ("x86_64", "amd64")
+_WAIT_PRIVATE, _WAKE_PRIVATE = 128, 129
+_EVERYONE = 1 << 30
+
+if _FUTEX:
+    _syscall = types.ExternalFunction("syscall", types.int64(*[types.int64] * 7))
+
+    @njit(cache=True, nogil=True)
+    def _sleep(address: int, seen: int) -> None:
+        _syscall(_FUTEX, address, _WAIT_PRIVATE, seen & 0xFFFFFFFF, 0, 0, 0)
+
+    @njit(cache=True, nogil=True)
+    def _wake(address: int) -> None:
+        _syscall(_FUTEX, address, _WAKE_PRIVATE, _EVERYONE, 0, 0, 0)
+
+else:
+    _sched_yield = types.ExternalFunction("sched_yield", types.int32())
+
+    @njit(cache=True, nogil=True)
+    def _sleep(address: int, seen: int) -> None:
+        _sched_yield()
+
+    @njit(cache=True, nogil=True)
+    def _wake(address: int) -> None:
+        pass
+
+
+_I64 = ir.IntType(64)
+
+
+def _pointer(builder: Any, address: Any) -> Any:
+    return builder.inttoptr(address, _I64.as_pointer())
+
+
+@intrinsic
+def atomic_add(typingctx: Any, address: Any, value: Any) -> Any:
+    """Add to the int64 at an address; returns the value before. Sequentially consistent."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.atomic_rmw("add", _pointer(builder, args[0]), args[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def atomic_load(typingctx: Any, address: Any) -> Any:
+    """Load the int64 at an address, with acquire order."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load_atomic(_pointer(builder, args[0]), "acquire", 8)
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def atomic_swap(typingctx: Any, address: Any, value: Any) -> Any:
+    """Store into the int64 at an address; returns the value before. (llvmlite cannot emit an atomic store.)"""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.atomic_rmw("xchg", _pointer(builder, args[0]), args[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def _pause(typingctx: Any) -> Any:
+    """Tell the core that this is a spin loop."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if _X86:
+            function_type = ir.FunctionType(ir.VoidType(), [])
+            function = builder.module.declare_intrinsic("llvm.x86.sse2.pause", (), function_type)
+            builder.call(function, [])
+        return context.get_dummy_value()
+
+    return types.none(), codegen
+
+
+@njit(cache=True, nogil=True)
+def barrier(sync: int, threads: int) -> None:
+    """Wait until all `threads` have arrived. The last one resets the work counter for the next piece of work."""
+    if threads == 1:
+        atomic_swap(sync + WORK, 0)
+        return
+    generation = atomic_load(sync + GENERATION)
+    if atomic_add(sync + ARRIVED, 1) == threads - 1:
+        atomic_swap(sync + ARRIVED, 0)
+        atomic_swap(sync + WORK, 0)
+        atomic_add(sync + GENERATION, 1)
+        if atomic_add(sync + SLEEPERS, 0) > 0:
+            _wake(sync + GENERATION)
+        return
+    for _ in range(SPINS):
+        if atomic_load(sync + GENERATION) != generation:
+            return
+        _pause()
+    atomic_add(sync + SLEEPERS, 1)
+    while atomic_load(sync + GENERATION) == generation:
+        _sleep(sync + GENERATION, generation)
+    atomic_add(sync + SLEEPERS, -1)
+
+
+@njit(cache=True, nogil=True)
+def take(sync: int, items: int) -> int:
+    """Take the next `items` pieces of the work at hand; returns the index of the first."""
+    return atomic_add(sync + WORK, items)

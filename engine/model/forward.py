@@ -1,0 +1,147 @@
+"""Runs a model: blocks of token ids in, logits out.
+
+Python does little here: it sets a few cells of the state, starts the native program on the team, and serves its pauses.
+A token whose experts are all in memory is one native call.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from ..board import Board, Counter, Phase
+from ..experts.placement import Placement
+from ..experts.streaming import Streamer
+from ..kernels import records as r
+from ..kernels.program import run
+from ..kernels.team import Team
+from .build import Builder, Lossy
+from .kv import KVCache
+from .spec import ModelSpec
+from .weights import Weights
+from .workspace import HEAD_ROWS, Workspace
+
+Floats = npt.NDArray[np.float32]
+OnRoute = Callable[[int, npt.NDArray[np.int32], Floats, npt.NDArray[np.int32]], None]
+"""Told of every routing: (layer, ids [rows, k], weights [rows, k], kept [rows])."""
+
+
+class StoppedError(Exception):
+    """The forward was asked to stop; the rows it was computing are not in the conversation."""
+
+
+class Model:
+    """A model ready to compute. One forward at a time; `stop` may be called from any thread."""
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        weights: Weights,
+        space: Workspace,
+        kv: KVCache,
+        placement: Placement,
+        streamer: Streamer,
+        board: Board,
+        team: Team,
+        lossy: Lossy,
+    ) -> None:
+        self.spec = spec
+        self._space, self._board, self._team, self._streamer = space, board, team, streamer
+        self._keep = (weights, kv, placement)  # the program holds their addresses
+        self._program = Builder(spec, weights, space, kv, placement, board).build(lossy)
+        self._state = self._make_state()
+        self._ids = space.array("ids", (space.rows,), np.int64)
+        self._logits = space.array("logits", (HEAD_ROWS, spec.vocab), np.float32)
+        self._job_expert = space.array("job_expert", (spec.experts,), np.int64)
+        self._active = space.array("active_jobs", (spec.experts,), np.int64)
+        self.on_route: OnRoute | None = None
+
+    def _make_state(self) -> npt.NDArray[np.int64]:
+        at = self._space.address
+        state = np.zeros(r.STATE_CELLS, np.int64)
+        state[r.COUNTERS] = self._board.counters.ctypes.data
+        state[r.JOB_EXPERT], state[r.JOB_FIRST] = at["job_expert"], at["job_first"]
+        state[r.JOB_PAIRS], state[r.ACTIVE_JOBS] = at["job_pairs"], at["active_jobs"]
+        state[r.EXPERT_COUNT], state[r.SCRATCH] = at["expert_count"], at["scratch"]
+        state[r.MAX_ROWS], state[r.SCRATCH_BYTES] = self._space.rows, self._space.thread_scratch
+        return state
+
+    def stop(self) -> None:
+        """Ask the running forward to end at its next layer."""
+        self._state[r.STOP] = 1
+
+    def clear_stop(self) -> None:
+        """Forget an earlier stop."""
+        self._state[r.STOP] = 0
+
+    def forward(self, ids: npt.NDArray[np.int64], position: int, phase: Phase) -> None:
+        """Compute a block of rows, at most the workspace's, that stand at `position` and after.
+
+        Raises StoppedError when `stop` was called, ReadError when an expert cannot be read.
+        """
+        state, program = self._state, self._program
+        rows = len(ids)
+        self._ids[:rows] = ids
+        for table in program.ropes:
+            table.fill(position, rows)
+        counters = self._board.counters
+        counters[Counter.CLOCK] += 1
+        state[r.ROWS], state[r.POSITION], state[r.CLOCK] = rows, position, counters[Counter.CLOCK]
+        decoding = phase == Phase.DECODE
+        state[r.HIT_COUNTER] = Counter.HITS_PIN if decoding else Counter.PREFILL_PIN
+        state[r.KEPT_COUNTER] = Counter.KEFF_SUM if decoding else -1
+        state[r.ALWAYS_PAUSE] = self.on_route is not None
+        at = 0
+        while True:
+            at = self._run(at, program.body_end)
+            code = int(program.ops["code"][at - 1])
+            if code == r.LAYER:
+                raise StoppedError
+            if code != r.UNION:
+                return
+            at = self._serve(at, rows)
+
+    def _run(self, start: int, end: int) -> int:
+        program = self._program
+        before = time.perf_counter_ns()
+        reached = self._team.run(run, program.ops, program.attentions, program.mixtures, self._state, start, end)
+        self._board.counters[Counter.COMPUTE_NS] += time.perf_counter_ns() - before
+        return int(reached)
+
+    def _serve(self, after_union: int, rows: int) -> int:
+        """A mixture paused: write the trace, stream what is missing, compute. Returns where to go on."""
+        state, program = self._state, self._program
+        record = program.mixtures[program.ops["index"][after_union - 1]]
+        layer = int(record["layer"])
+        if self.on_route is not None:
+            top_k = int(record["top_k"])
+            self.on_route(
+                layer,
+                self._space.array("route_ids", (rows, top_k), np.int32),
+                self._space.array("route_weights", (rows, top_k), np.float32),
+                self._space.array("route_kept", (rows,), np.int32),
+            )
+        combine = program.combine_after[after_union]
+
+        def compute(jobs: list[int]) -> None:
+            self._active[: len(jobs)] = jobs
+            state[r.ACTIVE] = len(jobs)
+            self._run(after_union, combine)
+
+        experts = self._job_expert[: state[r.JOBS]].copy()
+        self._streamer.run(layer, experts, int(state[r.CLOCK]), Counter(int(state[r.HIT_COUNTER])), compute)
+        return combine
+
+    def logits(self, first: int, count: int) -> Floats:
+        """Logits of rows first..first+count-1 of the last block, float32 [count, vocab]; count <= HEAD_ROWS.
+
+        The array is the workspace's own and is overwritten by the next call.
+        """
+        state = self._state
+        state[r.HEAD_FROM], state[r.HEAD_TO] = first, first + count
+        self._run(self._program.body_end, len(self._program.ops))
+        view: Floats = self._logits[:count]
+        return view

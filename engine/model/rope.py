@@ -1,0 +1,79 @@
+"""Frequencies of the rotary embedding and their extensions to longer contexts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import UnsupportedModelError
+from .spec import Rope
+
+
+def _number(scaling: Mapping[str, float | str | bool], key: str, default: float | None = None) -> float:
+    value = scaling.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise UnsupportedModelError(f"config.json: rope_scaling needs a number for {key}, not {value!r}")
+    return float(value)
+
+
+def inverse_frequencies(rope: Rope) -> tuple[npt.NDArray[np.float32], float]:
+    """Return (float32 [dim / 2] frequencies, the factor that cos and sin are multiplied by)."""
+    exponents = np.arange(0, rope.dim, 2, dtype=np.float32) / np.float32(rope.dim)
+    plain = (1.0 / (np.float32(rope.theta) ** exponents)).astype(np.float32)
+    kind = rope.scaling.get("rope_type", "default")
+    if kind == "default":
+        return plain, 1.0
+    if kind == "linear":
+        return (plain / np.float32(_number(rope.scaling, "factor"))).astype(np.float32), 1.0
+    if kind == "yarn":
+        return _yarn(rope, plain)
+    raise UnsupportedModelError(f"config.json: rope_scaling type {kind!r} is not supported")
+
+
+def _yarn(rope: Rope, plain: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float]:
+    """YaRN (Peng et al. 2023, eq. 13-16): slow dimensions interpolated, fast ones kept, a ramp between."""
+    scaling = rope.scaling
+    factor = _number(scaling, "factor")
+    original = _number(scaling, "original_max_position_embeddings", _number(scaling, "max_position_embeddings"))
+    if factor <= 0 or original <= 0 or rope.theta <= 1:
+        raise UnsupportedModelError(f"config.json: yarn with factor {factor:g} over {original:g} makes no sense")
+
+    def dimension(rotations: float) -> float:
+        return rope.dim * math.log(original / (rotations * 2 * math.pi)) / (2 * math.log(rope.theta))
+
+    low, high = dimension(_number(scaling, "beta_fast", 32)), dimension(_number(scaling, "beta_slow", 1))
+    if scaling.get("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, rope.dim - 1)
+    if low == high:
+        high += 0.001
+    ramp = np.clip((np.arange(rope.dim // 2, dtype=np.float32) - low) / (high - low), 0, 1)
+    frequencies = plain / factor * ramp + plain * (1 - ramp)
+
+    def scale(share: float) -> float:
+        return 0.1 * share * math.log(factor) + 1.0 if factor > 1 else 1.0
+
+    if scaling.get("attention_factor") is not None:
+        attention = _number(scaling, "attention_factor")
+    elif scaling.get("mscale") and scaling.get("mscale_all_dim"):
+        attention = scale(_number(scaling, "mscale")) / scale(_number(scaling, "mscale_all_dim"))
+    else:
+        attention = scale(1.0)
+    return frequencies.astype(np.float32), attention
+
+
+class RopeTable:
+    """cos and sin of a forward's rows, refilled in place: float32 [max_rows, dim / 2] each."""
+
+    def __init__(self, rope: Rope, cos: npt.NDArray[np.float32], sin: npt.NDArray[np.float32]) -> None:
+        self._frequencies, self._factor = inverse_frequencies(rope)
+        self.cos, self.sin = cos, sin
+
+    def fill(self, position: int, rows: int) -> None:
+        """Rows 0..rows-1 stand at `position` and after. Angles are float32 products, as in the reference."""
+        angles = np.arange(position, position + rows, dtype=np.float32)[:, None] * self._frequencies
+        np.multiply(np.cos(angles), np.float32(self._factor), out=self.cos[:rows])
+        np.multiply(np.sin(angles), np.float32(self._factor), out=self.sin[:rows])

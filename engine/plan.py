@@ -1,0 +1,156 @@
+"""The memory plan: what the process will hold, decided before anything large is allocated.
+
+    budget = dense part + KV cache + runtime + work buffers + expert slots
+
+Everything but the slots is fixed by the model and the context; the slots get the rest. The plan is shown, and the
+process stays within it: the arena never grows.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import BudgetError
+from .events import Plan
+from .options import EngineOptions
+
+GB = 1_000_000_000
+AUTO_SHARE = 0.88
+"""Share of the available memory that `--ram auto` plans with."""
+
+RUNTIME_MARGIN = 64 << 20
+"""On top of what the interpreter and the compiled kernels hold when the plan is made."""
+
+DEFAULT_CONTEXT = 8192
+SMALLEST_CONTEXT = 512
+CHUNKS = (256, 128, 64, 32, 16)
+WORK_SHARE = 0.1
+"""The prompt is read in the largest block of rows whose buffers stay below this share of the budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a model needs, in bytes. `work` depends on the rows of a block: fixed part plus so much a row."""
+
+    dense: int
+    kv_per_token: int
+    slot_bytes: int
+    moe_layers: int
+    experts: int
+    top_k: int
+    work_fixed: int
+    work_per_row: int
+    max_context: int
+
+
+def available_memory() -> int:
+    """Bytes this process could still take: the machine's available memory, or its cgroup's if that is less."""
+    available = _meminfo("MemAvailable") or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for limit, usage in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        most, used = _number(limit), _number(usage)
+        if most is not None and used is not None:
+            available = min(available, max(0, most - used))
+    return available
+
+
+def _number(path: str) -> int | None:
+    try:
+        return int(Path(path).read_text(encoding="ascii"))
+    except (OSError, ValueError):  # not there, or "max"
+        return None
+
+
+def _meminfo(key: str) -> int | None:
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith(key + ":"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        return None
+    return None
+
+
+def resident_bytes() -> int:
+    """The process's resident set now."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if os.uname().sysname == "Darwin" else 1024)
+
+
+def make_plan(needs: Needs, options: EngineOptions) -> tuple[Plan, list[str]]:
+    """Divide the budget. Returns the plan and notices; BudgetError says how much is needed at least."""
+    notices: list[str] = []
+    runtime = resident_bytes() + RUNTIME_MARGIN
+    available = available_memory() + runtime - RUNTIME_MARGIN
+    budget = int(AUTO_SHARE * available) if options.ram is None else int(options.ram * GB)
+    if budget > available:
+        notices.append(f"--ram {options.ram:g} is more than the {available / GB:.1f} GB available; using those")
+        budget = available
+    context = min(options.context or DEFAULT_CONTEXT, needs.max_context)
+    if options.context and options.context > needs.max_context:
+        notices.append(f"--context {options.context:,} is more than the model's {needs.max_context:,}; using that")
+    chunk = next(
+        (rows for rows in CHUNKS if needs.work_fixed + rows * needs.work_per_row <= WORK_SHARE * budget), CHUNKS[-1]
+    )
+    work = needs.work_fixed + chunk * needs.work_per_row
+    fixed = needs.dense + runtime + work
+    fewest = _slots(needs, options.cap or 1, 1)
+    if options.context is None:
+        # A window chosen by us may shrink, so that a small budget still runs; one the person chose may not.
+        while context > SMALLEST_CONTEXT and fixed + context * needs.kv_per_token + fewest * needs.slot_bytes > budget:
+            context = max(SMALLEST_CONTEXT, context // 2)
+    kv = context * needs.kv_per_token
+    room = budget - fixed - kv
+    if room < fewest * needs.slot_bytes:
+        least = fixed + kv + fewest * needs.slot_bytes
+        raise BudgetError(
+            f"the budget of {budget / GB:.2f} GB is too small: {needs.dense / GB:.2f} dense + {kv / GB:.2f} for a context "
+            f"of {context:,} + {(runtime + work) / GB:.2f} runtime + {fewest * needs.slot_bytes / GB:.2f} for the fewest "
+            f"expert slots = {least / GB:.2f} GB; raise --ram, or lower --context or --cap"
+        )
+    most = min(room // needs.slot_bytes, needs.moe_layers * needs.experts)
+    working = max(1, min(needs.top_k, most - needs.moe_layers * (options.cap or 1)))
+    cap = min(options.cap or needs.experts, needs.experts)
+    if options.cap is None and cap * needs.moe_layers > most:
+        cap = max(1, (most - working) // needs.moe_layers)
+    slots = _slots(needs, cap, working)
+    cache = slots * needs.slot_bytes
+    total = fixed + kv + cache
+    return Plan(
+        budget=budget,
+        available=available,
+        dense=needs.dense,
+        kv=kv,
+        runtime=runtime,
+        work=work,
+        cache=cache,
+        free=budget - total,
+        cap=cap,
+        slots=slots,
+        slot_bytes=needs.slot_bytes,
+        context=context,
+        chunk=chunk,
+    ), notices
+
+
+def _slots(needs: Needs, cap: int, working: int) -> int:
+    """Slots for `cap` experts a layer and, unless all experts fit, some on their way through."""
+    cap = min(cap, needs.experts)
+    return cap * needs.moe_layers + (0 if cap == needs.experts else working)
+
+
+def describe(plan: Plan) -> str:
+    """The plan in one line."""
+    parts = (
+        f"{plan.dense / GB:.2f} dense + {plan.kv / GB:.2f} context ({plan.context:,} tokens) + "
+        f"{(plan.runtime + plan.work) / GB:.2f} runtime + {plan.cache / GB:.2f} experts ({plan.cap} a layer)"
+    )
+    return f"memory plan: {parts} = {plan.total / GB:.2f} of {plan.budget / GB:.2f} GB"
