@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -364,7 +364,7 @@ class _Turn:
             yield Prefill(at + rows - start, total)
         self._logits = engine.model.logits(rows - 1, 1)[0]
 
-    def _decode(self) -> Iterator[Event]:
+    def _decode(self) -> Generator[Event, None, StopReason]:
         """Yield tokens; returns why it ended."""
         engine, sampling = self._engine, self._sampling
         decoder = IncrementalDecoder(engine.tokenizer) if engine._tokenizer is not None else None

@@ -1,0 +1,201 @@
+"""Writes containers: model folders whose experts are one read each, already in the kernels' own layout.
+
+A container is a hub-like folder: config.json and tokenizer files as they came, one file of experts per layer, one file
+with everything else. Experts are `...experts.E.merged_weight.<layout>`, whole pages that start on a page, so that a direct
+read fetches exactly one expert into its slot. Matrices kept in a kernel's layout carry its tag in their name too. The
+metadata key `colibri.fmt` names the layout of every tensor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from .checkpoint.files import ALIGN
+from .checkpoint.index import Checkpoint
+from .errors import EngineError
+from .experts.source import merged_bytes
+from .families import read_spec
+from .kernels.formats import I4G, I8R, LAYOUT
+from .kernels.packing import pack
+from .model.spec import ModelSpec, Role
+from .model.weights import PACKED_SUFFIX, Weights, merged_name
+
+Floats = npt.NDArray[np.float32]
+
+FORMATS: Final = {"int8": I8R, "int4": I4G}
+"""Names of the formats a container can have."""
+
+VERSION: Final = "1"
+
+_MATRICES: Final[tuple[Role, ...]] = (
+    "embed", "head", "q", "k", "v", "o", "gate", "up", "down", "shared_gate", "shared_up", "shared_down",
+)  # fmt: skip
+_EXPERT_PARTS: Final[tuple[Role, ...]] = ("expert_gate", "expert_up", "expert_down")
+
+
+def write_container(
+    dst: Path,
+    tensors: Iterable[tuple[str, Floats]],
+    config: Mapping[str, Any],
+    files: Mapping[str, bytes],
+    *,
+    expert_format: str = "int8",
+    dense_format: str = "int8",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
+    """Write a container into the folder `dst`, which must exist and be empty.
+
+    tensors: (hub name, float32 array) in any order; an expert is written when its three parts have come. files: what
+    is copied beside the weights (tokenizer.json, ...). progress(done, total) in bytes of expert data. The result is
+    opened and checked before this returns. Raises EngineError when a tensor is missing, unknown or of another shape.
+    """
+    spec = read_spec(config)
+    writer = _Writer(dst, spec, FORMATS[expert_format], FORMATS[dense_format], progress)
+    with writer:
+        for name, values in tensors:
+            writer.add(name, values)
+    _write(dst / "config.json", json.dumps(dict(config), indent=1).encode())
+    for name, data in files.items():
+        _write(dst / name, data)
+    Weights(Checkpoint.open(dst), spec)
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _header(tensors: Mapping[str, tuple[str, tuple[int, ...], int]], layouts: Mapping[str, str]) -> bytes:
+    """A safetensors header for tensors (dtype, shape, bytes) in order, padded so that the data starts on a page."""
+    header: dict[str, Any] = {
+        "__metadata__": {"format": "colibri", "colibri.version": VERSION, "colibri.fmt": json.dumps(dict(layouts))}
+    }
+    offset = 0
+    for name, (dtype, shape, nbytes) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, offset + nbytes]}
+        offset += nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % ALIGN)
+    return struct.pack("<Q", len(text)) + text
+
+
+class _Writer:
+    """Sorts tensors into the dense file and the layers' expert files."""
+
+    def __init__(
+        self, dst: Path, spec: ModelSpec, expert_format: int, dense_format: int, progress: Callable[[int, int], None]
+    ) -> None:
+        self._dst, self._spec, self._progress = dst, spec, progress
+        self._expert_format, self._dense_format = expert_format, dense_format
+        self._width = spec.mixture(spec.moe_layers[0]).width
+        self._expert_bytes = merged_bytes(expert_format, spec.hidden, self._width)
+        self._parts: dict[tuple[int, int], dict[Role, Floats]] = {}
+        self._dense: dict[str, tuple[str, tuple[int, ...], npt.NDArray[Any]]] = {}
+        self._layouts: dict[str, str] = {}
+        self._files: dict[int, tuple[int, int]] = {}  # layer -> (fd, start of the data)
+        self._done = 0
+        self._total = len(spec.moe_layers) * spec.experts * self._expert_bytes
+        self._matrices = [_pattern(spec.names[role]) for role in _MATRICES if role in spec.names]
+        self._experts = [(role, _pattern(spec.names[role])) for role in _EXPERT_PARTS]
+
+    def __enter__(self) -> None:
+        self._progress(0, self._total)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        for fd, _start in self._files.values():
+            if kind is None:
+                os.fsync(fd)
+            os.close(fd)
+        if kind is None:
+            if self._parts:
+                layer, expert = next(iter(self._parts))
+                raise EngineError(f"layer {layer}, expert {expert}: only part of it was given")
+            self._write_dense()
+
+    def add(self, name: str, values: Floats) -> None:
+        """Take one tensor."""
+        for role, pattern in self._experts:
+            match = pattern.fullmatch(name)
+            if match:
+                self._add_expert(int(match["L"]), int(match["E"]), role, values)
+                return
+        if values.ndim == 2 and any(pattern.fullmatch(name) for pattern in self._matrices):
+            packed = pack(self._dense_format, values).reshape(-1)
+            stored = name + PACKED_SUFFIX[self._dense_format]
+            self._dense[stored] = ("U8", packed.shape, packed)
+            self._layouts[stored] = LAYOUT[self._dense_format]
+        else:
+            self._dense[name] = ("F32", values.shape, np.ascontiguousarray(values, np.float32))
+            self._layouts[name] = "f32"
+
+    def _add_expert(self, layer: int, expert: int, role: Role, values: Floats) -> None:
+        if layer not in self._spec.moe_layers or expert >= self._spec.experts:
+            raise EngineError(f"layer {layer} has no expert {expert} in this config")
+        parts = self._parts.setdefault((layer, expert), {})
+        parts[role] = values
+        if len(parts) < len(_EXPERT_PARTS):
+            return
+        del self._parts[layer, expert]
+        fd, start = self._file(layer)
+        data = self._merge(layer, expert, parts)
+        os.pwrite(fd, data, start + expert * self._expert_bytes)
+        self._done += len(data)
+        self._progress(self._done, self._total)
+
+    def _merge(self, layer: int, expert: int, parts: Mapping[Role, Floats]) -> bytes:
+        """Gate and up blocks alternate, so that both halves of a hidden value are one stream; then down."""
+        shape = (self._width, self._spec.hidden)
+        for role, wanted in zip(_EXPERT_PARTS, (shape, shape, shape[::-1]), strict=True):
+            if parts[role].shape != wanted:
+                raise EngineError(
+                    f"layer {layer}, expert {expert}: {role} is {list(parts[role].shape)}, the config calls for "
+                    f"{list(wanted)}"
+                )
+        gate, up, down = (pack(self._expert_format, parts[role]) for role in _EXPERT_PARTS)
+        merged = np.stack([gate, up], axis=1).tobytes() + down.tobytes()
+        return merged + bytes(self._expert_bytes - len(merged))
+
+    def _file(self, layer: int) -> tuple[int, int]:
+        """The open expert file of a layer and where its data starts."""
+        if layer not in self._files:
+            stem = merged_name(self._spec.names["expert_gate"]).replace("{L}", str(layer))
+            suffix = PACKED_SUFFIX[self._expert_format]
+            names = [stem.replace("{E}", str(expert)) + suffix for expert in range(self._spec.experts)]
+            header = _header(
+                {name: ("U8", (self._expert_bytes,), self._expert_bytes) for name in names},
+                dict.fromkeys(names, LAYOUT[self._expert_format]),
+            )
+            path = self._dst / f"experts-{layer:05}.safetensors"
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            os.pwrite(fd, header, 0)
+            os.ftruncate(fd, len(header) + self._spec.experts * self._expert_bytes)
+            self._files[layer] = (fd, len(header))
+        return self._files[layer]
+
+    def _write_dense(self) -> None:
+        header = _header(
+            {name: (dtype, shape, data.nbytes) for name, (dtype, shape, data) in self._dense.items()}, self._layouts
+        )
+        with (self._dst / "dense.safetensors").open("wb") as file:
+            file.write(header)
+            for _dtype, _shape, data in self._dense.values():
+                file.write(data.tobytes())
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    """A name's template as a regular expression with the groups L and E."""
+    text = re.escape(template).replace(r"\{L\}", r"(?P<L>\d+)").replace(r"\{E\}", r"(?P<E>\d+)")
+    return re.compile(text)
