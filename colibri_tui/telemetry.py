@@ -98,9 +98,7 @@ def _phase(value: int) -> Phase:
 class Telemetry:
     """Samples one board. `moe_layers` are the layers that have a router, as `Ready` lists them."""
 
-    def __init__(
-        self, board: Board, moe_layers: Sequence[int], clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, board: Board, moe_layers: Sequence[int], clock: Callable[[], float] = time.monotonic) -> None:
         self._board = board
         self.layers = tuple(layer for layer in moe_layers if 0 <= layer < board.layers)
         self.experts = board.experts

@@ -8,7 +8,7 @@ from rich.color import Color, ColorSystem
 from rich.style import Style
 
 from colibri_tui.render.glyphs import Glyphs
-from colibri_tui.render.ramps import Depth, Palette, half_cells, row_cells, tier_style
+from colibri_tui.render.ramps import Depth, Palette, half_cells, row_cells
 from colibri_tui.render.shades import Shade
 
 _SYSTEMS = {
@@ -17,6 +17,8 @@ _SYSTEMS = {
     Depth.ANSI: ColorSystem.STANDARD,
     Depth.MONO: ColorSystem.STANDARD,
 }
+
+_ANSI_TIERS = {Shade.PIN: "ansi_yellow", Shade.CACHE: "ansi_cyan"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,9 @@ class Looks:
         make = half_cells if half else row_cells
         return make(self.palette, self.glyphs, self.depth, ground)
 
-    def tier(self, shade: Shade) -> tuple[str, Style]:
-        """Return glyph and foreground style of a tier, as bars and legends draw it."""
-        return self.glyphs.of_shades()[shade], tier_style(shade, self.palette, self.depth)
+    def tier(self, shade: Shade) -> tuple[str, str]:
+        """Return glyph and colour of a tier, the colour in Textual's words, '' for none."""
+        glyph = self.glyphs.of_shades()[shade]
+        if self.depth.paints:
+            return glyph, self.palette.of_shades()[shade].rgb
+        return glyph, _ANSI_TIERS.get(shade, "") if self.depth is Depth.ANSI else ""

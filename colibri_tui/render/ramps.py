@@ -79,23 +79,14 @@ class Palette:
         }
 
 
+_FIRED_BRIGHT = Style(color="bright_white", bold=True)
 _ANSI_STYLES: dict[int, Style] = {
-    Shade.DISK: Style(),
     Shade.CACHE: Style(color="cyan"),
     Shade.PIN: Style(color="yellow"),
-    Shade.FIRED: Style(color="bright_white", bold=True),
-    Shade.FIRED_TIER: Style(color="bright_white", bold=True),
+    Shade.FIRED: _FIRED_BRIGHT,
+    Shade.FIRED_TIER: _FIRED_BRIGHT,
 }
 _MONO_STYLES: dict[int, Style] = {Shade.FIRED: Style(reverse=True), Shade.FIRED_TIER: Style(reverse=True)}
-
-
-def tier_style(shade: Shade, palette: Palette, depth: Depth) -> Style:
-    """Return the foreground style in which a tier's glyph is drawn, in bars and in the atlas alike."""
-    if depth is Depth.MONO:
-        return _MONO_STYLES.get(shade, Style())
-    if depth is Depth.ANSI:
-        return _ANSI_STYLES.get(shade, Style())
-    return Style(color=palette.of_shades()[shade].at(depth))
 
 
 def row_cells(palette: Palette, glyphs: Glyphs, depth: Depth, ground: Color) -> list[tuple[str, Style]]:

@@ -76,6 +76,7 @@ class Atlas(Widget, can_focus=True):
         self._grid: Grid | None = None
         self._table: CellTable | None = None
         self._frame: Frame | None = None
+        self._words = Style()
         self._top = 0
         self._strips: list[Strip] = []
 
@@ -92,9 +93,7 @@ class Atlas(Widget, can_focus=True):
     def show(self, sample: Sample, *, settled: bool = False) -> None:
         """Draw a sample. settled: a turn has ended, so ranks may be sorted anew without cells jumping."""
         before, self._sample = self._sample, sample
-        same = (
-            before is not None and before.layers == sample.layers and before.heat.shape == sample.heat.shape
-        )
+        same = before is not None and before.layers == sample.layers and before.heat.shape == sample.heat.shape
         if settled or not same:
             self._order = None
         if same:
@@ -148,6 +147,7 @@ class Atlas(Widget, can_focus=True):
         """Compute layout, tables and every row; repaint all."""
         width, height = self.size
         self._grid = self._table = self._frame = None
+        self._words = self._muted()
         self._top = 1 if height >= FRAMED_FROM else 0
         self._strips = []
         sample = self._sample
@@ -158,7 +158,7 @@ class Atlas(Widget, can_focus=True):
             ground = self.background_colors[1].rich_color
             cells = self._looks.cells(ground, half=self._grid.half)
             self._table = CellTable(cells, self._grid.repeat, self._looks.color_system)
-            self._strips = [Strip.blank(width, self._words())] * height
+            self._strips = [Strip.blank(width, self._words)] * height
             if self._top:
                 self._strips[0] = self._line(self._caption(self._grid))
                 self._strips[self._grid.rows + 1] = self._line(self._legend(self._grid))
@@ -176,7 +176,7 @@ class Atlas(Widget, can_focus=True):
         self._frame = frame
         for row in rows:
             before, after = self._margins(row)
-            self._strips[self._top + row] = self._table.strip(frame.cells[row].tolist(), before, after)
+            self._strips[self._top + row] = self._table.strip(frame.cells[row], before, after)
         if rows:
             self.refresh(*self._regions(rows))
 
@@ -197,13 +197,12 @@ class Atlas(Widget, can_focus=True):
     def _shares(self) -> int:
         return 5 if self.size.width >= SHARES_FROM else 0
 
-    def _words(self, *, muted: bool = True) -> Style:
+    def _muted(self) -> Style:
         """Return the style of words beside the picture."""
         if not self._looks.depth.paints:
-            return Style(dim=True) if muted else Style()
+            return Style(dim=True)
         ground, ink = self.background_colors[1], self.styles.color
-        colour = ground.blend(ink, MUTED) if muted else ink
-        return Style.from_color(colour.rich_color, ground.rich_color)
+        return Style.from_color(ground.blend(ink, MUTED).rich_color, ground.rich_color)
 
     def _margins(self, row: int) -> tuple[list[Segment], list[Segment]]:
         """Return what stands left and right of a row: layer number, in-memory share, and empty space."""
@@ -216,10 +215,9 @@ class Atlas(Widget, can_focus=True):
         label = str(sample.layers[grid.layers_of_row(row).start]) if first else ""
         share = f"{frame.shares[row]}%" if first and frame.shares[row] >= 0 else ""
         space = self.size.width - labels - grid.width - shares
-        words = self._words()
-        before = [Segment(label.rjust(labels - 1) + " ", words)] if labels else []
+        before = [Segment(label.rjust(labels - 1) + " ", self._words)] if labels else []
         after = share.rjust(shares) + " " * space if shares else " " * space
-        return before, [Segment(after, words)] if after else []
+        return before, [Segment(after, self._words)] if after else []
 
     def _caption(self, grid: Grid) -> list[Segment]:
         """Return the line above the picture, with a heading over the shares."""
@@ -228,17 +226,16 @@ class Atlas(Widget, can_focus=True):
         edge = indent + grid.width + self._shares()
         if self._shares() and len(words) + len(SHARE_HEADING) < edge:
             words += SHARE_HEADING.rjust(edge - len(words))
-        return [Segment(words, self._words())]
+        return [Segment(words, self._words)]
 
     def _legend(self, grid: Grid) -> list[Segment]:
         """Return the line below the picture: what the shades mean."""
-        words = self._words()
         cells = self._looks.cells(self.background_colors[1].rich_color, half=grid.half)
-        segments = [Segment(" " * (self._labels(self._sample) if self._sample else 0), words)]
+        segments = [Segment(" " * (self._labels(self._sample) if self._sample else 0), self._words)]
         for swatch in legend(self.view):
             segments += [Segment(*cells[swatch_index(shade, grid)]) for shade in swatch.shades]
-            segments.append(Segment(f" {swatch.words}  " if swatch.shades else f"{swatch.words} ", words))
+            segments.append(Segment(f" {swatch.words}  " if swatch.shades else f"{swatch.words} ", self._words))
         return segments
 
     def _line(self, segments: list[Segment]) -> Strip:
-        return Strip(segments).adjust_cell_length(self.size.width, self._words())
+        return Strip(segments).adjust_cell_length(self.size.width, self._words)

@@ -11,20 +11,20 @@ from colibri_tui.themes import (
 
 ATLAS = """
 [atlas]
-heat = [%s]
+heat = [HEAT]
 fired = ["#ffffff", 231]
 fired-tier = ["#ffffff", 231]
 pin = ["#ffffff", 231]
 cache = ["#ffffff", 231]
 disk = ["#ffffff", 231]
 unused = ["#ffffff", 231]
-""" % ", ".join(f'["#00000{n}", {n}]' for n in range(8))
+""".replace("HEAT", ", ".join(f'["#00000{n}", {n}]' for n in range(8)))
 PLAIN = 'name = "mine"\n[colors]\nprimary = "#123456"\n'
 
 
 def test_three_themes_are_built_in():
     themes = builtin_themes()
-    assert list(themes)[0] == DEFAULT_THEME
+    assert next(iter(themes)) == DEFAULT_THEME
     assert set(themes) == {"colibri", "colibri-light", "ansi16"}
     assert themes[PLAIN_THEME].theme.ansi
     assert not themes["colibri-light"].theme.dark

@@ -112,9 +112,7 @@ def test_one_fired_expert_marks_its_bin():
 def test_halves_pair_the_upper_and_the_lower_layer():
     grid = g.fit(2, 2, 2, 1, halves=True)
     shades = np.array([[Shade.PIN, Shade.DISK], [Shade.CACHE, Shade.PIN]], np.uint8)
-    assert g.cells(shades, grid).tolist() == [
-        [Shade.PIN * SHADES + Shade.CACHE, Shade.DISK * SHADES + Shade.PIN]
-    ]
+    assert g.cells(shades, grid).tolist() == [[Shade.PIN * SHADES + Shade.CACHE, Shade.DISK * SHADES + Shade.PIN]]
 
 
 def test_rank_order_sorts_each_layer_and_keeps_equals_by_id():

@@ -25,9 +25,7 @@ def theme(request):
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("vision", VISION)
 def test_neighbouring_heat_levels_differ(theme, depth, vision):
-    steps = [
-        difference(seen(a, depth, vision), seen(b, depth, vision)) for a, b in pairwise(theme.palette.heat)
-    ]
+    steps = [difference(seen(a, depth, vision), seen(b, depth, vision)) for a, b in pairwise(theme.palette.heat)]
     assert min(steps) > (8 if depth is Depth.TRUECOLOR else 3)
 
 
@@ -64,7 +62,5 @@ def test_text_has_contrast(theme, name):
     def luminance(colour: str) -> float:
         return ((lab(tuple(Color.parse(colour).get_truecolor()))[0] + 16) / 116) ** 3
 
-    bright, dark = sorted(
-        (luminance(getattr(theme.theme, name)), luminance(theme.theme.background)), reverse=True
-    )
+    bright, dark = sorted((luminance(getattr(theme.theme, name)), luminance(theme.theme.background)), reverse=True)
     assert (bright + 0.05) / (dark + 0.05) >= 4.5

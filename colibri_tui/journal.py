@@ -1,0 +1,83 @@
+"""Writes conversations down as they happen, in a thread of its own: a slow disk never stops the keyboard.
+
+Orders are carried out one after the other. What an order makes, a conversation or a message, is known by a future of
+its row, so that a reply can be updated before the row that holds it exists. A failure is reported when it begins,
+not every second while it lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from colibri_tui.conversations import Conversations
+from colibri_tui.database import StoreError
+
+Result = TypeVar("Result")
+Row = Future[int]
+"""The row of a conversation or message that is being written."""
+
+
+class Journal:
+    """Orders to one store. `report` is called in the journal's thread with a line for the reader."""
+
+    def __init__(self, open_store: Callable[[], Conversations], report: Callable[[str], object]) -> None:
+        self._report = report
+        self._failing = ""
+        self._thread = ThreadPoolExecutor(1, "journal")
+        self._store = self._order(open_store)
+        self._order(self._tell_notices)
+
+    def ask(self, question: Callable[[Conversations], Result]) -> Future[Result]:
+        """Put a question to the store after everything ordered so far; a StoreError is the asker's."""
+        return self._thread.submit(lambda: question(self._store.result()))
+
+    def create(self, model: str, profile: str) -> Row:
+        """Begin a conversation."""
+        return self._order(lambda: self._store.result().create(model, profile))
+
+    def add(self, conversation: Row, role: str, content: str, status: str = "done") -> Row:
+        """Append a message."""
+        return self._order(lambda: self._store.result().add(conversation.result(), role, content, status))
+
+    def update(self, message: Row, **changes: Any) -> None:
+        """Change a message; see `Conversations.update`."""
+        self._order(lambda: self._store.result().update(message.result(), **changes))
+
+    def set_draft(self, conversation: Row | None, text: str) -> None:
+        """Keep an unsent prompt."""
+        self._order(
+            lambda: self._store.result().set_draft(None if conversation is None else conversation.result(), text)
+        )
+
+    def close(self) -> None:
+        """Carry out what was ordered, then close the store."""
+        self._thread.shutdown(wait=True)
+        if self._store.exception() is None:
+            self._store.result().close()
+
+    def _tell_notices(self) -> None:
+        for notice in self._store.result().notices:
+            self._report(notice)
+
+    def _order(self, work: Callable[[], Result]) -> Future[Result]:
+        def carry_out() -> Result:
+            try:
+                result = work()
+            except StoreError as error:
+                if str(error) != self._failing:
+                    self._failing = str(error)
+                    self._report(f"conversations are not being saved: {error}")
+                raise
+            self._failing = ""
+            return result
+
+        return self._thread.submit(carry_out)
+
+
+def known(row: int) -> Row:
+    """Return a row that exists already, as orders take it."""
+    future: Row = Future()
+    future.set_result(row)
+    return future

@@ -1,0 +1,45 @@
+"""One line of progress while something is got ready: a model, or the demo."""
+
+from __future__ import annotations
+
+from textual.content import Content
+from textual.widgets import Static
+
+from colibri_tui.render.bars import meter
+from colibri_tui.render.clean import clean
+from colibri_tui.render.glyphs import Glyphs
+
+ONCE = {"compiling kernels": "once per machine"}
+"""What a stage's name leaves open."""
+BAR = 24
+
+
+def progress_text(stage: str, done: int, total: int) -> str:
+    """Return a stage of loading in words: 'compiling kernels 5/23, once per machine'."""
+    stage = clean(stage)
+    words = f"{stage} {done}/{total}" if total > 0 else stage
+    return f"{words}, {ONCE[stage]}" if stage in ONCE else words
+
+
+class Loading(Static):
+    """A bar and the stage's name; not displayed when nothing is loading."""
+
+    ALLOW_SELECT = False
+    DEFAULT_CSS = """
+    Loading { height: 1; width: 1fr; display: none; }
+    Loading.-shown { display: block; }
+    """
+
+    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._glyphs = glyphs
+
+    def show(self, stage: str, done: int, total: int) -> None:
+        """Show progress: `done` of `total`, or no bar when the total is not known (0)."""
+        bar = meter(done / total, BAR, self._glyphs.bar, self._glyphs.bar_rest) + "  " if total > 0 else ""
+        self.update(Content.assemble((bar, "$accent"), progress_text(stage, done, total)))
+        self.add_class("-shown")
+
+    def hide(self) -> None:
+        """Nothing is loading any more."""
+        self.remove_class("-shown")

@@ -1,0 +1,77 @@
+"""What an atlas frame costs: CPU milliseconds for 76 layers x 256 experts, drawn one to one.
+
+    python -m tests.benchmarks.bench_atlas
+
+Prints medians over frames in which every layer fires eight other experts, so that every row changes. "frame" is
+sampling the board, computing the picture and building the rows; "paint" makes what the terminal gets of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Callable
+
+from textual.app import App, ComposeResult
+
+from colibri_tui.render.glyphs import BLOCKS
+from colibri_tui.render.looks import Looks
+from colibri_tui.render.ramps import Depth
+from colibri_tui.telemetry import Telemetry
+from colibri_tui.themes import builtin_themes
+from colibri_tui.widgets.atlas import Atlas
+from tests.tui.boards import fire, lived_in
+
+LAYERS, EXPERTS, FRAMES = 76, 256, 60
+
+
+class Host(App[None]):
+    """An atlas and nothing else."""
+
+    def __init__(self, depth: Depth) -> None:
+        super().__init__()
+        self.depth = depth
+
+    def compose(self) -> ComposeResult:
+        yield Atlas(Looks(builtin_themes()["colibri"].palette, BLOCKS, self.depth))
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Return the CPU milliseconds of one call."""
+    start = time.thread_time()
+    work()
+    return (time.thread_time() - start) * 1000
+
+
+async def measure(depth: Depth, *, ranked: bool) -> None:
+    """Print one line."""
+    board = lived_in(LAYERS, EXPERTS)
+    telemetry = Telemetry(board, range(LAYERS))
+    async with Host(depth).run_test(size=(EXPERTS + 8, LAYERS // 2 + 2)) as pilot:
+        atlas = pilot.app.query_one(Atlas)
+        atlas.ranked = ranked
+        console = pilot.app.console
+        frames, paints, size = [], [], 0
+        for n in range(FRAMES):
+            fire(board, top_k=8, seed=n)
+            frames.append(timed(lambda: atlas.show(telemetry.sample(live=True))))
+
+            def paint() -> None:
+                nonlocal size
+                strips = atlas.render_lines(atlas.size.region)
+                size = len("".join(strip.render(console) for strip in strips).encode())
+
+            paints.append(timed(paint))
+        rows = atlas.size.height - 2
+        print(
+            f"{depth.value:>10} {'by use' if ranked else 'by number':>10}  {rows} rows"
+            f"  frame {statistics.median(frames):5.2f} ms  paint {statistics.median(paints):5.2f} ms"
+            f"  {size / 1024:5.0f} KiB"
+        )
+
+
+if __name__ == "__main__":
+    for depth in (Depth.TRUECOLOR, Depth.XTERM):
+        for ranked in (False, True):
+            asyncio.run(measure(depth, ranked=ranked))

@@ -1,0 +1,164 @@
+import pytest
+
+from colibri_tui.conversations import Conversations
+from colibri_tui.journal import Journal
+from colibri_tui.session import (
+    DONE,
+    ERROR,
+    LENGTH,
+    REPLACED,
+    STOPPED,
+    WITHDRAWN,
+    Session,
+)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def journal(tmp_path):
+    journal = Journal(lambda: Conversations(tmp_path / "c.db"), pytest.fail)
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def session(journal, clock):
+    return Session(journal, "model-1", "default", clock)
+
+
+def stored(journal, session):
+    number = session.conversation.result()
+    return [(m.role, m.content, m.status) for m in journal.ask(lambda store: store.messages(number)).result()]
+
+
+def answer(session, *parts, status=DONE):
+    for part in parts:
+        session.feed(part)
+    return session.finish(status)
+
+
+def test_a_turn_from_prompt_to_answer(session, journal):
+    assert session.prompt("hello") == [{"role": "user", "content": "hello"}]
+    assert not session.has_reply
+    reply = answer(session, "hi", " there")
+    assert (reply.content, reply.status) == ("hi there", DONE)
+    assert stored(journal, session) == [("user", "hello", DONE), ("assistant", "hi there", DONE)]
+    assert session.prompt("more") == [
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": "hi there"},
+        {"role": "user", "content": "more"},
+    ]
+
+
+def test_no_conversation_is_made_before_the_first_prompt(session, journal):
+    assert session.conversation is None
+    assert journal.ask(lambda store: store.list()).result() == []
+
+
+def test_a_growing_reply_is_written_down_once_a_second(session, journal, clock):
+    session.prompt("hello")
+    session.feed("a")
+    session.feed("b")
+    assert stored(journal, session)[-1] == ("assistant", "a", "growing")
+    clock.now = 1.0
+    session.feed("c")
+    session.feed("d")
+    assert stored(journal, session)[-1] == ("assistant", "abc", "growing")
+
+
+def test_a_prompt_stopped_before_its_answer_comes_back(session, journal):
+    session.prompt("hello")
+    assert session.withdraw() == "hello"
+    assert session.messages == []
+    assert stored(journal, session) == [("user", "hello", WITHDRAWN)]
+    assert journal.ask(lambda store: store.prompt_history()).result() == ["hello"]
+
+
+@pytest.mark.parametrize("status", [LENGTH, STOPPED, ERROR])
+def test_a_cut_reply_is_continued_in_place(session, journal, status):
+    session.prompt("hello")
+    answer(session, "one", status=status)
+    assert session.can_continue
+    assert session.continue_reply()[-1] == {"role": "assistant", "content": "one"}
+    assert session.has_reply
+    assert not session.can_continue
+    answer(session, " two")
+    assert stored(journal, session) == [("user", "hello", DONE), ("assistant", "one two", DONE)]
+
+
+def test_a_whole_reply_is_not_continued(session):
+    assert not session.can_continue
+    session.prompt("hello")
+    assert not session.can_continue
+    answer(session, "hi")
+    assert not session.can_continue
+
+
+def test_regenerating_keeps_the_old_reply_aside(session, journal):
+    assert not session.can_regenerate
+    session.prompt("hello")
+    answer(session, "bad")
+    assert session.can_regenerate
+    assert session.regenerate() == [{"role": "user", "content": "hello"}]
+    answer(session, "good")
+    assert [m.content for m in session.messages] == ["hello", "good"]
+    assert ("assistant", "bad", REPLACED) in stored(journal, session)
+
+
+def test_regenerating_stopped_at_once_leaves_the_old_reply(session, journal):
+    session.prompt("hello")
+    answer(session, "good", status=LENGTH)
+    session.regenerate()
+    assert session.withdraw() == ""
+    assert [(m.content, m.status) for m in session.messages] == [("hello", DONE), ("good", LENGTH)]
+    assert stored(journal, session) == [("user", "hello", DONE), ("assistant", "good", LENGTH)]
+
+
+def test_coming_back_leaves_out_what_was_put_aside(session, journal):
+    session.prompt("hello")
+    answer(session, "bad")
+    session.regenerate()
+    answer(session, "good")
+    session.prompt("never")
+    session.withdraw()
+    number = session.conversation.result()
+    again = Session(journal, "model-1", "default")
+    left = again.load(number, journal.ask(lambda store: store.messages(number)).result())
+    assert left == ""
+    assert [m.content for m in again.messages] == ["hello", "good"]
+
+
+def test_a_prompt_cut_off_by_the_end_of_the_program_comes_back(session, journal):
+    session.prompt("hello")
+    answer(session, "hi")
+    session.prompt("what was I asking")
+    number = session.conversation.result()
+    again = Session(journal, "model-1", "default")
+    left = again.load(number, journal.ask(lambda store: store.messages(number)).result())
+    assert left == "what was I asking"
+    assert [m.content for m in again.messages] == ["hello", "hi"]
+
+
+def test_roles_alternate_for_the_engine(session):
+    session.prompt("one")
+    session.running = None
+    assert session.prompt("two") == [{"role": "user", "content": "one\n\ntwo"}]
+
+
+def test_misuse_is_an_error(session):
+    with pytest.raises(ValueError, match="no turn"):
+        session.feed("x")
+    session.prompt("hello")
+    with pytest.raises(ValueError, match="withdrawn"):
+        session.finish(DONE)
