@@ -165,9 +165,7 @@ class EngineLink:
         """Load the same model again, perhaps with other options."""
         self.start(self._path, options or self._options)
 
-    def chat(
-        self, messages: list[dict[str, str]], sampling: Sampling, *, continue_final: bool = False
-    ) -> int:
+    def chat(self, messages: list[dict[str, str]], sampling: Sampling, *, continue_final: bool = False) -> int:
         """Begin a turn and return its number. Raises engine.EngineError unless the state is READY."""
         with self._lock:
             if self.state is not LinkState.READY or self._session is None:

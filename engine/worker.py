@@ -14,6 +14,7 @@ The child is `engine.worker_host`; what a dead one died of is worked out by `eng
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import subprocess
 import sys
@@ -38,9 +39,7 @@ ENGINE: Final = "engine.engine:open_engine"
 """The import string of the real engine's factory."""
 
 _FLAGS = ("-P", "-W", "ignore:resource_tracker")  # the parent unlinks the board: nothing to mention
-_BOOT = (
-    "import sys; sys.path[:] = sys.argv[2:]; from engine.worker_host import serve; serve(int(sys.argv[1]))"
-)
+_BOOT = "import sys; sys.path[:] = sys.argv[2:]; from engine.worker_host import serve; serve(int(sys.argv[1]))"
 _DEATH_WAIT_S = 3.0  # between the end of the pipe and the end of the process; then it is killed
 _LOG_TAIL = 16_384  # bytes of the log that are read for its last words
 
@@ -79,7 +78,10 @@ class EngineLike(Protocol):
         seed: int | None = None,
         repetition: float = 1.0,
     ) -> Iterator[Event]:
-        """Yield Prefill..., Token..., Notice... and one Turn at the end. An earlier `stop` is forgotten."""
+        """Yield Prefill..., Token..., Notice... and one Turn at the end. An earlier `stop` is forgotten.
+
+        Raises EngineError: before the first event, or after the Turn, whose stop is then "error".
+        """
 
     def stop(self) -> None:
         """End the running turn within one layer, from any thread; harmless when none runs."""
@@ -100,6 +102,13 @@ class Factory(Protocol):
         shared_board: bool,
     ) -> EngineLike:
         """Load the model at `path`; `progress` is called from this thread. Raises EngineError."""
+
+
+def find_factory(name: str) -> Factory:
+    """Return the factory that an import string `module:name` names, and load its module."""
+    module, _, attribute = name.partition(":")
+    factory: Factory = getattr(importlib.import_module(module), attribute)
+    return factory
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +192,7 @@ class Worker:
     Every command but `stop` and `close` raises WorkerDiedError when the process is gone.
     """
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], pipe: Connection, log: int, ram: float | None
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], pipe: Connection, log: int, ram: float | None) -> None:
         self._process, self._pipe, self._log, self._ram = process, pipe, log, ram
         self._oom_kills = obituary.oom_kills()
         self._turn = 0
@@ -236,9 +243,7 @@ class Worker:
         """Whether a turn was begun whose end has not been received."""
         return self._turn != 0
 
-    def chat(
-        self, turn: int, messages: list[dict[str, str]], sampling: Sampling, continue_final: bool = False
-    ) -> None:
+    def chat(self, turn: int, messages: list[dict[str, str]], sampling: Sampling, continue_final: bool = False) -> None:
         """Begin turn number `turn` (> 0). Raises EngineError while another one runs."""
         self._begin(Chat(turn, messages, sampling, continue_final))
 

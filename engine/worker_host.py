@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
-import importlib
 import os
 import queue
 import signal
@@ -25,7 +24,19 @@ from typing import Final
 from .errors import EngineError
 from .events import Event, Hits, Turn
 from .obituary import one_line
-from .worker import Chat, Close, Command, Complete, EngineLike, Factory, Failure, Open, Opened, Stop, Tagged
+from .worker import (
+    Chat,
+    Close,
+    Command,
+    Complete,
+    EngineLike,
+    Failure,
+    Open,
+    Opened,
+    Stop,
+    Tagged,
+    find_factory,
+)
 
 _ORPHAN_GRACE_S: Final = 1.5  # to save and leave once the parent is gone
 _STOP_AGAIN_S: Final = 0.05
@@ -37,13 +48,6 @@ def serve(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches the whole group; the parent decides
     faulthandler.enable()
     sys.exit(Host(Connection(descriptor)).run())
-
-
-def load(factory: str) -> Factory:
-    """Return the factory that an import string `module:name` names."""
-    module, _, name = factory.partition(":")
-    opener: Factory = getattr(importlib.import_module(module), name)
-    return opener
 
 
 class Host:
@@ -66,11 +70,9 @@ class Host:
         signal.signal(signal.SIGTERM, self._terminated)
         _end_with_parent()
         threading.Thread(target=self._listen, name="listener", daemon=True).start()
-        opener = load(first.factory)
+        opener = find_factory(first.factory)
         try:
-            engine = opener(
-                first.path, first.options, progress=lambda event: self._tell(0, event), shared_board=True
-            )
+            engine = opener(first.path, first.options, progress=lambda event: self._tell(0, event), shared_board=True)
         except EngineError as error:
             self._tell(0, Failure(type(error).__name__, one_line(str(error))))
             return 1
@@ -90,8 +92,14 @@ class Host:
             if self._ending or self._stopped == turn:  # asked for before it began
                 self._tell(turn, _unbegun())
                 return
+            summary: Event | None = None
             for event in engine.generate(_prompt(engine, command), **asdict(command.sampling)):
-                self._tell(turn, event)
+                if isinstance(event, Turn):
+                    summary = event  # an error may follow it, and then ends the turn in its place
+                else:
+                    self._tell(turn, event)
+            if summary is not None:
+                self._tell(turn, summary)
         except EngineError as error:
             self._tell(turn, Failure(type(error).__name__, one_line(str(error))))
         finally:

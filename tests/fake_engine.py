@@ -24,21 +24,8 @@ from engine import errors
 from engine.board import Board, Counter, Phase, Tier
 from engine.events import Event, Hits, Loading, Notice, Plan, Prefill, Ready, StopReason, Token, Turn
 from engine.options import EngineOptions
-
-try:
-    from engine.text.sampler import Sampling
-except ImportError:  # pragma: no cover
-
-    @dataclass(frozen=True)
-    class Sampling:
-        """Stand-in until engine.text is there."""
-
-        max_tokens: int | None = None
-        temperature: float = 0.0
-        nucleus: float = 1.0
-        seed: int | None = None
-        repetition: float = 1.0
-
+from engine.plan import describe
+from engine.text.sampler import Sampling
 
 FACTORY = "tests.fake_engine:open_engine"
 EOS = 2
@@ -117,7 +104,9 @@ def open_engine(
         _crash(script.crash)
     if script.refuse:
         raise getattr(errors, script.refuse_kind)(script.refuse)
-    return FakeEngine(Path(path), script, options, board)
+    engine = FakeEngine(Path(path), script, options, board)
+    progress(Notice(describe(engine.info.plan)))
+    return engine
 
 
 class FakeEngine:
@@ -188,6 +177,7 @@ class FakeEngine:
         start = time.perf_counter()
         stop: StopReason = "eos"
         before = self._router.hits()
+        yield Prefill(0, len(ids))
         yield from self._prefill(ids)
         prefilled = time.perf_counter()
         after_prefill = self._router.hits()
@@ -199,7 +189,11 @@ class FakeEngine:
             if tokens == length or (max_tokens is not None and tokens == max_tokens):
                 stop = "eos" if tokens == length else "length"
                 break
-            self._misfortune(tokens)
+            if script.crash_at == tokens:
+                _crash(script.crash)
+            if script.turn_error and script.turn_error_at == tokens:
+                stop = "error"
+                break
             if tokens == 0 and script.notice:
                 yield Notice(script.notice)
             self._router.token()
@@ -227,6 +221,8 @@ class FakeEngine:
             keff=float(script.top_k),
             stop=stop,
         )
+        if stop == "error":
+            raise errors.ReadError(script.turn_error)
 
     def stop(self) -> None:
         """End the turn at its next token or chunk."""
@@ -252,13 +248,6 @@ class FakeEngine:
             reached = min(done + chunk, len(ids))
             counters[Counter.PREFILL_DONE] = reached
             yield Prefill(reached, len(ids))
-
-    def _misfortune(self, token: int) -> None:
-        script = self._script
-        if script.crash_at == token:
-            _crash(script.crash)
-        if script.turn_error and script.turn_error_at == token:
-            raise errors.ReadError(script.turn_error)
 
 
 class _Router:

@@ -101,7 +101,7 @@ class TestATurn:
     def test_loading_is_told_before_ready(self, start: Start) -> None:
         worker = start(load_steps=2)
         events = until(worker, Ready)
-        assert [type(event) for event in events] == [Loading, Loading, Loading, Ready]
+        assert [type(event) for event in events] == [Loading, Loading, Loading, Notice, Ready]
         assert worker.info == events[-1]
         assert worker.defaults is not None
 
@@ -113,7 +113,7 @@ class TestATurn:
             tagged.append(receive(worker))
         assert {item.turn for item in tagged} == {7}
         kinds = [type(item.event) for item in tagged]
-        assert kinds == [Prefill, Prefill, Notice, Token, Token, Token, Turn]
+        assert kinds == [Prefill, Prefill, Prefill, Notice, Token, Token, Token, Turn]
         turn = tagged[-1].event
         assert isinstance(turn, Turn)
         assert (turn.tokens, turn.stop) == (3, "eos")
