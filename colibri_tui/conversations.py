@@ -228,13 +228,11 @@ class Conversations:
         return str(rows[0][0]) if rows else ""
 
     def prompt_history(self, limit: int = 500) -> builtins.list[str]:
-        """Return past prompts of all conversations, each once where it was last used, the newest last."""
+        """Return the last `limit` prompts of all conversations, the newest last, each once at its last use."""
         rows = self._database.rows(
-            """SELECT content FROM messages WHERE role = 'user'
-               GROUP BY content ORDER BY max(id) DESC LIMIT :limit""",
-            limit=limit,
+            "SELECT content FROM messages WHERE role = 'user' ORDER BY id DESC LIMIT :limit", limit=limit
         )
-        return [row[0] for row in reversed(rows)]
+        return list(dict.fromkeys(row[0] for row in rows))[::-1]
 
     def _summaries(self, where: str, limit: int, **values: Any) -> builtins.list[ConversationSummary]:
         rows = self._database.rows(

@@ -309,9 +309,7 @@ class UsageHistory:
 
     def _read(self) -> Usage:
         model = self._model
-        return read_usage(
-            self.path, model.layers, model.experts, model.model_type, model.routed, named=self._named
-        )
+        return read_usage(self.path, model.layers, model.experts, model.model_type, model.routed, named=self._named)
 
     def _empty(self) -> Usage:
         return _Reader(self.path, self._model, self._named).usage()

@@ -60,9 +60,7 @@ calls = st.lists(
     st.tuples(
         st.integers(0, 99),
         st.lists(
-            st.lists(
-                st.tuples(st.integers(0, 2**31 - 1), st.floats(0, 1e6, width=32)), min_size=3, max_size=3
-            ),
+            st.lists(st.tuples(st.integers(0, 2**31 - 1), st.floats(0, 1e6, width=32)), min_size=3, max_size=3),
             min_size=1,
             max_size=4,
         ),
@@ -143,9 +141,7 @@ def test_a_full_disk_removes_the_trace_and_stops_it(tmp_path: Path) -> None:
     row = int32([[1]]), float32([[1]]), int32([1])
     trace.write(0, *row)
     trace.flush()
-    assert trace.failed == (
-        f"{trace.path}: tracing stopped (No space left on device); the incomplete file was removed"
-    )
+    assert trace.failed == (f"{trace.path}: tracing stopped (No space left on device); the incomplete file was removed")
     assert not trace.path.exists()
     trace.write(0, *row)
     trace.flush()
