@@ -247,7 +247,7 @@ class UsageHistory:
         layers, experts: num_hidden_layers and experts per layer; routed: the layers that have a router.
         named: a person named this file, so another engine's history may be used.
         learn: False freezes the file: `save` does nothing and nothing is moved.
-        decay: every count is multiplied by it at each save, rounding half up; None forgets nothing.
+        decay: what a save that adds something multiplies every count by, rounding half up; None forgets nothing.
         A history that is refused is moved aside and an empty one begins; one that cannot be read or moved is
         left alone and nothing is learned. `notices` tells. Raises EngineError only for a decay outside 0..1.
         """
@@ -260,14 +260,17 @@ class UsageHistory:
     def save(self, current: Counts) -> tuple[str, ...]:
         """Add what was counted since the last save to the file; `current` is uint32 [layers, experts].
 
-        A cell that fell below its last value (a reset) adds nothing and is counted from there on. Returns
-        notices. Raises EngineError when the file could not be written: it is as it was, and the next save
-        adds what this one could not.
+        Without anything to add the file is left as it is. A cell that fell below its last value (a reset) adds
+        nothing and is counted from there on. Returns notices. Raises EngineError when the file could not be
+        written: it is as it was, and the next save adds what this one could not.
         """
         if not self._learn:
             return ()
         now = np.array(current, np.uint32)
         added = np.where(now > self._baseline, now - self._baseline, 0)
+        if not added.any() and self.path.exists():
+            self._baseline = now
+            return ()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._lock:
