@@ -41,3 +41,13 @@ def compile_kernels(progress: Callable[[int, int], None]) -> None:
     finally:
         event.unregister("numba:compile", listener)
     progress(KERNELS, KERNELS)
+
+
+def main() -> None:
+    """`python -m engine.kernels.warm`: compile everything now, for packagers and tests."""
+    compile_kernels(lambda done, total: print(f"\rcompiling kernels {done}/{total}", end="", flush=True))
+    print()
+
+
+if __name__ == "__main__":
+    main()

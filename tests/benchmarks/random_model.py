@@ -1,0 +1,129 @@
+"""Writes a random model of a real model's shape, in our container: for benchmarks, no download needed.
+
+    python -m tests.benchmarks.random_model olmoe int4 /tmp/olmoe-int4 [--layers 4]
+
+Weights are random integers with plausible scales, drawn once and reused with another offset for every matrix: speed and
+memory are real, answers are noise. Routing is near uniform, the worst case for a cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.convert import _header
+from engine.experts.source import merged_bytes
+from engine.families import read_spec
+from engine.kernels.formats import I4G, I4G_UNIT, I8R, I8R_SCALES, LAYOUT, block_bytes
+from engine.model.spec import DenseMlp
+from engine.model.weights import PACKED_SUFFIX, merged_name
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "olmoe": {
+        "model_type": "olmoe", "hidden_size": 2048, "intermediate_size": 1024, "num_hidden_layers": 16,
+        "num_attention_heads": 16, "num_key_value_heads": 16, "num_experts": 64, "num_experts_per_tok": 8,
+        "vocab_size": 50304, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+    },
+    "qwen3-30b": {
+        "model_type": "qwen3_moe", "hidden_size": 2048, "moe_intermediate_size": 768, "intermediate_size": 6144,
+        "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128,
+        "num_experts": 128, "num_experts_per_tok": 8, "norm_topk_prob": True, "vocab_size": 151936,
+        "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "rope_theta": 1e6,
+    },
+}  # fmt: skip
+FORMATS = {"int8": I8R, "int4": I4G}
+
+
+class Noise:
+    """A pool of random packed blocks that matrices are cut from."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = np.random.default_rng(seed)
+        # Symmetric around the stored zero: a common offset would send every token to the same experts.
+        low, high = self._random.integers(1, 16, (2, 16 << 20), np.uint8)
+        self._nibbles = low | high << 4
+        self._bytes = self._random.integers(1, 256, 16 << 20, np.uint8)
+
+    def blocks(self, fmt: int, count: int, k: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """`count` blocks of 16 rows of k columns, scaled so that a product keeps the size of its input."""
+        size = block_bytes(fmt, k)
+        pool = self._bytes if fmt == I8R else self._nibbles
+        start = int(self._random.integers(0, 12 << 20))
+        flat = np.resize(pool[start : start + (4 << 20)], count * size).reshape(count, size).copy()
+        sigma = 1.0 / np.sqrt(k)
+        if fmt == I8R:
+            flat[:, :I8R_SCALES].view(np.float32)[:] = sigma / 74
+        else:
+            units = flat.reshape(count, -1, I4G_UNIT)
+            units[:, :, :64] = np.full(32, sigma / 4.6, np.float16).view(np.uint8)
+        return flat
+
+    def floats(self, *shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """Normal values."""
+        return self._random.standard_normal(shape, np.float32)
+
+
+def write(shape: str, fmt_name: str, dst: Path, layers: int | None) -> None:
+    """Write the model."""
+    config = dict(SHAPES[shape])
+    if layers:
+        config["num_hidden_layers"] = layers
+    spec, fmt, noise = read_spec(config), FORMATS[fmt_name], Noise()
+    dst.mkdir(parents=True, exist_ok=True)
+    (dst / "config.json").write_text(json.dumps(config))
+    hidden, names = spec.hidden, spec.names
+    dense: dict[str, np.ndarray[Any, Any]] = {}
+
+    def matrix(name: str, n: int, k: int) -> None:
+        dense[name + PACKED_SUFFIX[fmt]] = noise.blocks(fmt, -(-n // 16), k).reshape(-1)
+
+    matrix(names["embed"], spec.vocab, hidden)
+    matrix(names["head"], spec.vocab, hidden)
+    dense[names["final_norm"]] = np.ones(hidden, np.float32)
+    for index, layer in enumerate(spec.layers):
+        a = layer.attention
+        at = {role: name.replace("{L}", str(index)) for role, name in names.items()}
+        q, kv = a.heads * a.head_dim, a.kv_heads * a.head_dim
+        for role in ("input_norm", "post_norm"):
+            dense[at[role]] = np.ones(hidden, np.float32)  # type: ignore[index]
+        for role, n, k in (("q", q, hidden), ("k", kv, hidden), ("v", kv, hidden), ("o", hidden, q)):
+            matrix(at[role], n, k)  # type: ignore[index]
+        if a.qk_norm != "none":
+            whole = a.qk_norm == "projection"
+            dense[at["q_norm"]] = np.ones(q if whole else a.head_dim, np.float32)
+            dense[at["k_norm"]] = np.ones(kv if whole else a.head_dim, np.float32)
+        assert not isinstance(layer.mlp, DenseMlp)
+        dense[at["router"]] = noise.floats(layer.mlp.experts, hidden) / np.float32(np.sqrt(hidden))
+        total = merged_bytes(fmt, hidden, layer.mlp.width)
+        stem = merged_name(names["expert_gate"]).replace("{L}", str(index)) + PACKED_SUFFIX[fmt]
+        experts = [stem.replace("{E}", str(expert)) for expert in range(layer.mlp.experts)]
+        with (dst / f"experts-{index:05}.safetensors").open("wb") as file:
+            file.write(_header({name: ("U8", (total,), total) for name in experts}, dict.fromkeys(experts, LAYOUT[fmt])))
+            for _ in experts:
+                data = noise.blocks(fmt, 2 * -(-layer.mlp.width // 16), hidden).tobytes()
+                data += noise.blocks(fmt, -(-hidden // 16), layer.mlp.width).tobytes()
+                file.write(data + bytes(total - len(data)))
+    kinds = {name: "U8" if data.dtype == np.uint8 else "F32" for name, data in dense.items()}
+    with (dst / "dense.safetensors").open("wb") as file:
+        file.write(_header({name: (kinds[name], data.shape, data.nbytes) for name, data in dense.items()}, {}))
+        for data in dense.values():
+            file.write(data.tobytes())
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("shape", choices=SHAPES)
+    parser.add_argument("format", choices=FORMATS)
+    parser.add_argument("dst", type=Path)
+    parser.add_argument("--layers", type=int)
+    options = parser.parse_args()
+    write(options.shape, options.format, options.dst, options.layers)
+
+
+if __name__ == "__main__":
+    main()
