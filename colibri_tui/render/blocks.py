@@ -1,0 +1,139 @@
+"""The leaves of a document: paragraphs, code, rules, gaps. Tables have their own module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len
+from textual.content import Content
+
+from colibri_tui.render.marks import Mark
+from colibri_tui.render.rows import Parts, Row, cells, fit
+from colibri_tui.render.wrap import shorten
+
+_CONTINUED: Final[Parts] = (("↪ ", Mark.FOLD),)
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """What the containers around a block (quotes, list items) put in front of its lines.
+
+    first, rest: drawn before the first and before all further lines.
+    lead, lead_rest: copied in their place.
+    """
+
+    first: Parts = ()
+    rest: Parts = ()
+    lead: str = ""
+    lead_rest: str = ""
+
+    def __add__(self, inner: Margin) -> Margin:
+        return Margin(
+            self.first + inner.first,
+            self.rest + inner.rest,
+            self.lead + inner.lead,
+            self.lead_rest + inner.lead_rest,
+        )
+
+    @property
+    def continued(self) -> Margin:
+        """The margin of everything after the first line."""
+        return Margin(self.rest, self.rest, self.lead_rest, self.lead_rest)
+
+
+NO_MARGIN: Final = Margin()
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """The lines of a paragraph or heading."""
+
+    lines: Sequence[Content]
+    margin: Margin = NO_MARGIN
+
+    def rows(self, width: int) -> list[Row]:
+        """Return one row per line."""
+        first, rest = fit(self.margin.first, width), fit(self.margin.rest, width)
+        return [
+            Row(line, rest if number else first, rest, self.margin.lead_rest if number else self.margin.lead)
+            for number, line in enumerate(self.lines)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """An empty line between blocks."""
+
+    margin: Margin = NO_MARGIN
+
+    def rows(self, width: int) -> list[Row]:
+        """Return one empty row."""
+        rest = fit(self.margin.rest, width)
+        return [Row(first=rest, rest=rest, lead=self.margin.lead_rest.rstrip())]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A thematic break."""
+
+    margin: Margin = NO_MARGIN
+
+    def rows(self, width: int) -> list[Row]:
+        """Return one row, a line across."""
+        first = fit(self.margin.first, width)
+        line = ("─" * max(width - cells(first), 0), Mark.RULE)
+        return [Row(first=(*first, line), lead=self.margin.lead + "---")]
+
+
+@dataclass(frozen=True, slots=True)
+class FenceHead:
+    """The thin line above code, with the language.
+
+    A click on it copies `code`, which is None while the fence is open.
+    """
+
+    language: str
+    code: str | None
+    opening: str
+    margin: Margin = NO_MARGIN
+
+    def rows(self, width: int) -> list[Row]:
+        """Return one row."""
+        first = fit(self.margin.first, width)
+        room = max(width - cells(first), 0)
+        name = shorten(f"── {self.language} " if self.language else "", room)
+        copy = " copy ──" if self.code and room >= cell_len(name) + 10 else ""
+        rule = "─" * (room - cell_len(name) - cell_len(copy))
+        return [
+            Row(first=(*first, (name + rule + copy, Mark.FENCE)), lead=self.margin.lead + self.opening, code=self.code)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class FenceFoot:
+    """The thin line below code."""
+
+    closing: str
+    margin: Margin = NO_MARGIN
+
+    def rows(self, width: int) -> list[Row]:
+        """Return one row."""
+        rest = fit(self.margin.rest, width)
+        line = ("─" * max(width - cells(rest), 0), Mark.FENCE)
+        return [Row(first=(*rest, line), lead=self.margin.lead_rest + self.closing)]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLines:
+    """Lines of code, as many as there are so far."""
+
+    lines: Sequence[Content]
+    margin: Margin = NO_MARGIN
+
+    def rows(self, width: int) -> list[Row]:
+        """Return one row per line of code."""
+        rest = fit(self.margin.rest, width)
+        lead = self.margin.lead_rest
+        return [Row(line, rest, (*rest, *_CONTINUED), lead, Mark.CODE_LINE, words=False) for line in self.lines]

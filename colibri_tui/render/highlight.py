@@ -1,0 +1,111 @@
+"""Syntax highlighting: source code -> one `Content` per line, with Pygments."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Final
+
+from textual.content import Content, Span
+
+from colibri_tui.render.clean import clean
+from colibri_tui.render.marks import Mark
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer  # type: ignore[import-untyped]
+    from pygments.token import _TokenType  # type: ignore[import-untyped]
+
+MAX_HIGHLIGHT: Final = 20_000
+"""Characters of one block of code that are coloured (about 50 ms of work); what follows is shown plain."""
+
+
+@lru_cache(maxsize=32)
+def _lexer(language: str) -> Lexer | None:
+    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
+    from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+
+    try:
+        return get_lexer_by_name(language)
+    except ClassNotFound:
+        return None
+
+
+@cache
+def _marks() -> dict[_TokenType, Mark]:
+    from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
+
+    return {
+        Comment: Mark.COMMENT,
+        Comment.Preproc: Mark.KEYWORD,
+        Generic.Deleted: Mark.DELETED,
+        Generic.Error: Mark.DELETED,
+        Generic.Heading: Mark.SECTION,
+        Generic.Inserted: Mark.INSERTED,
+        Generic.Prompt: Mark.COMMENT,
+        Generic.Subheading: Mark.SECTION,
+        Keyword: Mark.KEYWORD,
+        Keyword.Constant: Mark.CONSTANT,
+        Keyword.Type: Mark.TYPE,
+        Name.Attribute: Mark.FUNCTION,
+        Name.Builtin: Mark.BUILTIN,
+        Name.Class: Mark.TYPE,
+        Name.Constant: Mark.CONSTANT,
+        Name.Decorator: Mark.FUNCTION,
+        Name.Exception: Mark.TYPE,
+        Name.Function: Mark.FUNCTION,
+        Name.Tag: Mark.KEYWORD,
+        Number: Mark.NUMBER,
+        Operator: Mark.OPERATOR,
+        Operator.Word: Mark.KEYWORD,
+        String: Mark.STRING,
+    }
+
+
+@cache
+def _mark(token_type: _TokenType) -> Mark | None:
+    """Return the style of a token: its own, or that of the nearest more general kind."""
+    kind: _TokenType | None = token_type
+    while kind is not None:
+        if kind in _marks():
+            return _marks()[kind]
+        kind = kind.parent
+    return None
+
+
+def highlight(code: str, language: str) -> list[Content]:
+    """Return the lines of `code`, coloured if Pygments knows the language. Tabs become spaces."""
+    code = clean(code)
+    lexer = _lexer(language) if language else None
+    if lexer is None:
+        return _plain_lines(code)
+    coloured, rest = code, ""
+    if len(code) > MAX_HIGHLIGHT:
+        stop = code.rfind("\n", 0, MAX_HIGHLIGHT) + 1
+        coloured, rest = code[:stop], code[stop:]
+    lines: list[Content] = []
+    text: list[str] = []
+    spans: list[Span] = []
+    length = 0
+    tokens = [(kind, value) for _start, kind, value in lexer.get_tokens_unprocessed(coloured)]
+    if "".join(value for _kind, value in tokens) != coloured:
+        return _plain_lines(code)  # a lexer that drops or adds characters must not change what is shown
+    for kind, value in tokens:
+        mark = _mark(kind)
+        first = True
+        for piece in value.split("\n"):
+            if not first:
+                lines.append(Content("".join(text), spans, strip_control_codes=False))
+                text, spans, length = [], [], 0
+            first = False
+            if piece:
+                text.append(piece)
+                if mark is not None:
+                    spans.append(Span(length, length + len(piece), mark))
+                length += len(piece)
+    last = Content("".join(text), spans, strip_control_codes=False)
+    if rest:
+        return [*lines, *_plain_lines(rest)]
+    return [*lines, last]
+
+
+def _plain_lines(code: str) -> list[Content]:
+    return [Content(line, strip_control_codes=False) for line in code.split("\n")]

@@ -1,0 +1,156 @@
+"""Rows: lines of text before wrapping, with the decoration that containers put in front of them.
+
+A row keeps what can be selected and copied (`text`) apart from what is only drawn (bullets, quote bars,
+padding), so that a copy never contains decoration. `Layout` wraps the rows of many blocks to a width and,
+while an answer grows, wraps again only what changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+from rich.cells import cell_len
+from textual.content import Content
+
+from colibri_tui.render.wrap import fold_cuts, shorten, word_cuts
+
+Parts = tuple[tuple[str, str], ...]
+"""Decoration: (text, style name) from left to right."""
+
+EMPTY = Content()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the source, or a line that is only drawn.
+
+    text: what is selected and copied; no newline in it.
+    first, rest: decoration before the first and before every further display line.
+    lead: what a copy of the row from its start puts before the text ("- ", "> ", "```python").
+    style: name of the style of the whole display line, "" for none.
+    words: break between words; otherwise anywhere (code).
+    copied: False for lines that are only drawn (table rules).
+    code: the code that a click on this row copies, None where there is none.
+    """
+
+    text: Content = EMPTY
+    first: Parts = ()
+    rest: Parts = ()
+    lead: str = ""
+    style: str = ""
+    words: bool = True
+    copied: bool = True
+    code: str | None = None
+
+
+class Block(Protocol):
+    """A leaf of a document: a paragraph, a table, a piece of code, a gap."""
+
+    def rows(self, width: int) -> list[Row]:
+        """Return the block's rows, for lines of `width` cells."""
+
+
+class Line(NamedTuple):
+    """One display line: `row.text[start:stop]` behind the row's decoration."""
+
+    row: Row
+    number: int  # of the row in the layout
+    start: int
+    stop: int
+
+
+def cells(parts: Parts) -> int:
+    """Return the width of decoration in terminal cells."""
+    return sum(cell_len(text) for text, _style in parts)
+
+
+def fit(parts: Parts, width: int) -> Parts:
+    """Cut decoration so that it leaves at least half of `width` to the text."""
+    room = max(width // 2, 0)
+    if cells(parts) <= room:
+        return parts
+    kept: list[tuple[str, str]] = []
+    for text, style in parts:
+        part = shorten(text, room)
+        if not part:
+            break
+        kept.append((part, style))
+        room -= cell_len(part)
+    return tuple(kept)
+
+
+def wrap(row: Row, number: int, width: int) -> list[Line]:
+    """Return the display lines of a row."""
+    text = row.text.plain
+    first = cells(row.first)
+    cut = word_cuts if row.words else fold_cuts
+    if not cut(text, max(width - first, 1)):
+        return [Line(row, number, 0, len(text))]
+    cuts = cut(text, max(width - max(first, cells(row.rest)), 1))
+    bounds = [0, *cuts, len(text)]
+    return [Line(row, number, start, stop) for start, stop in pairwise(bounds)]
+
+
+class Layout:
+    """The display lines of a list of blocks at one width."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.rows: list[Row] = []
+        self.lines: list[Line] = []
+        self._starts: list[tuple[int, int]] = []  # (rows, lines) before each block
+
+    def update(self, blocks: Sequence[Block], first: int = 0) -> int:
+        """Lay out the blocks from number `first` on, which changed; return the first line that is different.
+
+        Blocks before `first` must be those of the last call.
+        """
+        first = min(first, len(self._starts))
+        old = self.lines
+        if first < len(self._starts):
+            row_count, line_count = self._starts[first]
+        else:
+            row_count, line_count = len(self.rows), len(self.lines)
+        del self._starts[first:], self.rows[row_count:]
+        self.lines = lines = old[:line_count]
+        for block in blocks[first:]:
+            self._starts.append((len(self.rows), len(lines)))
+            for row in block.rows(self.width):
+                lines.extend(wrap(row, len(self.rows), self.width))
+                self.rows.append(row)
+        changed = line_count
+        for before, after in zip(old[line_count:], lines[line_count:], strict=False):
+            if not _looks_same(before, after):
+                break
+            changed += 1
+        return changed
+
+    def line_of(self, row: int, offset: int) -> int:
+        """Return the number of the line that shows a row's character; the nearest one if there is none."""
+        low, high = 0, len(self.lines)
+        while low < high:  # bisect: lines are sorted by (row, start)
+            middle = (low + high) // 2
+            line = self.lines[middle]
+            if (line.number, line.start) <= (row, offset):
+                low = middle + 1
+            else:
+                high = middle
+        return max(low - 1, 0)
+
+
+def _looks_same(one: Line, other: Line) -> bool:
+    if one.row is other.row:
+        return one.start == other.start and one.stop == other.stop
+    a, b = one.row, other.row
+    return (
+        one.start == other.start
+        and one.stop == other.stop
+        and one.number == other.number
+        and a.first == b.first
+        and a.rest == b.rest
+        and a.style == b.style
+        and a.text[one.start : one.stop].is_same(b.text[other.start : other.stop])
+    )

@@ -1,0 +1,230 @@
+"""The prompt: where a message is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar, Final
+
+from textual.binding import Binding, BindingType
+from textual.events import Key, Paste
+from textual.message import Message
+from textual.reactive import var
+from textual.timer import Timer
+from textual.widgets import TextArea
+
+from colibri_tui.render.clean import clean
+from colibri_tui.widgets.transcript import Scroll
+
+DEBOUNCE: Final = 0.5
+"""Seconds after a change until `DraftChanged` is posted."""
+
+_OURS: Final = frozenset(
+    {
+        "cursor_up",
+        "cursor_up(True)",
+        "cursor_down",
+        "cursor_down(True)",
+        "cursor_line_end",
+        "cursor_page_up",
+        "cursor_page_down",
+        "select_line",
+        "select_all",
+    }
+)
+"""Actions of TextArea whose keys mean something else here, or belong to the application (F6, F7)."""
+
+
+def _editing() -> Iterator[Binding]:
+    """Yield TextArea's other bindings, with ids, so that they can be remapped as well."""
+    for binding in TextArea.BINDINGS:
+        if isinstance(binding, Binding) and binding.action not in _OURS:
+            name = binding.action.replace("(True)", "_select")
+            yield replace(binding, id=f"composer.{name}")
+
+
+class Composer(TextArea, inherit_bindings=False):
+    """A text area that sends.
+
+    Nothing typed into it is ever lost: not by history, not by sending, not by stopping.
+    """
+
+    DEFAULT_CSS: ClassVar[str] = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
+    BINDING_GROUP_TITLE = "Prompt"
+    HELP = """
+    Write a message; **Enter** sends it, also while an answer is running.
+
+    - **Shift+Enter**, **Alt+Enter** or **Ctrl+J** begin a new line; a paste of many lines stays one message
+    - **Up** on the first line and **Down** on the last walk through what you sent before; your draft comes
+      back
+    - **PgUp**, **PgDn**, **Shift+Up**, **Shift+Down** scroll the conversation; **End** at the end of the text
+      follows it
+    - **Ctrl+Z** undoes, also sending and clearing
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "Send", id="composer.submit"),
+        Binding("shift+enter,alt+enter,ctrl+j", "newline", "New line", show=False, id="composer.newline"),
+        Binding("up", "up", "Up, or previous message", show=False, id="composer.up"),
+        Binding("down", "down", "Down, or next message", show=False, id="composer.down"),
+        Binding("end", "end", "End of line, then follow", show=False, id="composer.end"),
+        Binding("ctrl+e", "cursor_line_end", "End of line", show=False, id="composer.cursor_line_end"),
+        Binding("pageup", "scroll_messages('page_up')", "Page up", show=False, id="composer.page_up"),
+        Binding("pagedown", "scroll_messages('page_down')", "Page down", show=False, id="composer.page_down"),
+        Binding("shift+up", "scroll_messages('row_up')", "Scroll up", show=False, id="composer.row_up"),
+        Binding("shift+down", "scroll_messages('row_down')", "Scroll down", show=False, id="composer.row_down"),
+        *_editing(),
+    ]
+
+    busy: var[bool] = var(False, toggle_class="-busy")
+    """Whether an answer is running: only a matter of colour, typing and sending stay as they are."""
+
+    class Submitted(Message):
+        """A message was sent; the composer is empty now."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class DraftChanged(Message):
+        """What should be kept if the program ended now has changed."""
+
+        def __init__(self, draft: str) -> None:
+            super().__init__()
+            self.draft = draft
+
+    class ScrollRequested(Message):
+        """A key asked to scroll the conversation; see `Transcript.scroll_messages`."""
+
+        def __init__(self, how: Scroll) -> None:
+            super().__init__()
+            self.how = how
+
+    def __init__(self, *, placeholder: str = "", id: str | None = None) -> None:
+        super().__init__(id=id, placeholder=placeholder, highlight_cursor_line=False)
+        self.cursor_blink = False  # an idle screen stays idle
+        self._history: list[str] = []
+        self._edited: dict[int, str] = {}  # entries as they were left while walking, by number
+        self._position = 0  # in the history; its length means the draft
+        self._timer: Timer | None = None
+        self._posted = ""
+
+    # The text
+
+    @property
+    def draft(self) -> str:
+        """What was written and not sent: the text, or what waits behind it while walking through the history."""
+        if self._position < len(self._history) and self.text == self._history[self._position]:
+            return self._edited.get(len(self._history), "")
+        return self.text
+
+    @draft.setter
+    def draft(self, text: str) -> None:
+        self._edited.clear()
+        self._position = len(self._history)
+        self._put(text)
+
+    def put_back(self, text: str) -> bool:
+        """Return a message to where it was written, unless something else is written there.
+
+        Say whether that was done.
+        """
+        if self.text.strip():
+            return False
+        self.draft = text
+        return True
+
+    def set_history(self, history: Sequence[str]) -> None:
+        """Set what was sent before, the newest last. The draft stays."""
+        draft = self.draft
+        walking = self._position < len(self._history)
+        self._history = list(history)
+        self._edited.clear()
+        self._position = len(self._history)
+        if walking:
+            self._put(draft)
+
+    # Keys
+
+    def on_key(self, event: Key) -> None:
+        """Leave Enter to the bindings, where it can be remapped."""
+        if event.key == "enter":
+            event.prevent_default()
+
+    def on_paste(self, event: Paste) -> None:
+        """Insert a paste as one piece, without what a terminal would obey."""
+        event.prevent_default()
+        event.stop()
+        start, end = self.selection
+        result = self.replace(clean(event.text, tab_size=None), start, end, maintain_selection_offset=False)
+        self.move_cursor(result.end_location)
+
+    def action_submit(self) -> None:
+        """Send the text, unless there is none."""
+        text = self.text
+        if not text.strip():
+            return
+        if self._history[-1:] != [text]:
+            self._history.append(text)
+        self.draft = ""
+        self.post_message(self.Submitted(text))
+
+    def action_newline(self) -> None:
+        """Begin a new line."""
+        self.replace("\n", *self.selection, maintain_selection_offset=False)
+
+    def action_up(self) -> None:
+        """Move up, from the first line on to the message sent before."""
+        if self.navigator.is_first_wrapped_line(self.cursor_location):
+            self._walk(-1)
+        else:
+            self.action_cursor_up()
+
+    def action_down(self) -> None:
+        """Move down, from the last line on to the message sent after it, and at last to the draft."""
+        if self.navigator.is_last_wrapped_line(self.cursor_location):
+            self._walk(1)
+        else:
+            self.action_cursor_down()
+
+    def action_end(self) -> None:
+        """Move to the end of the line; at the end of the text, follow the answer."""
+        if self.cursor_at_end_of_text:
+            self.action_scroll_messages("end")
+        else:
+            self.action_cursor_line_end()
+
+    def action_scroll_messages(self, how: Scroll) -> None:
+        """Ask for the conversation to be scrolled."""
+        self.post_message(self.ScrollRequested(how))
+
+    # Inside
+
+    def on_text_area_changed(self) -> None:
+        """Let the draft be kept, but not after every key."""
+        if self._timer is None:
+            self._timer = self.set_timer(DEBOUNCE, self._post_draft)
+
+    def _post_draft(self) -> None:
+        self._timer = None
+        draft = self.draft
+        if draft != self._posted:
+            self._posted = draft
+            self.post_message(self.DraftChanged(draft))
+
+    def _walk(self, step: int) -> None:
+        position = self._position + step
+        if not 0 <= position <= len(self._history):
+            return
+        self._edited[self._position] = self.text
+        self._position = position
+        kept = "" if position == len(self._history) else self._history[position]
+        self._put(self._edited.get(position, kept))
+        if step < 0:  # so that one more Up goes further
+            self.move_cursor((0, len(self.document[0])))
+
+    def _put(self, text: str) -> None:
+        """Replace the text in a way that can be undone."""
+        if text != self.text:
+            self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
+        self.move_cursor(self.document.end)

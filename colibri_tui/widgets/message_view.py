@@ -1,0 +1,174 @@
+"""One finished message as one widget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal
+
+from textual.content import Content, Span
+from textual.events import Click
+from textual.message import Message
+from textual.style import Style
+
+from colibri_tui.render.blocks import Prose
+from colibri_tui.render.clean import clean
+from colibri_tui.render.inline import plain
+from colibri_tui.render.markdown import markdown
+from colibri_tui.render.marks import Mark
+from colibri_tui.render.rows import Block, Parts, Row
+from colibri_tui.widgets.row_view import RowView
+
+Role = Literal["user", "assistant", "notice", "error"]
+ReplyStatus = Literal["done", "cut", "stopped", "interrupted", "error"]
+Severity = Literal["information", "warning", "error"]
+
+_ACTION: Final = "transcript-action"
+_GUTTERS: Final[dict[Role, Parts]] = {"user": (("❯ ", Mark.PROMPT),), "assistant": ()}
+_NOTICE_GUTTERS: Final[dict[Severity, Parts]] = {
+    "information": (("· ", Mark.INFORMATION),),
+    "warning": (("! ", Mark.WARNING),),
+    "error": (("✗ ", Mark.ERROR),),
+}
+_NOTICES: Final[dict[Severity, Mark]] = {
+    "information": Mark.INFORMATION,
+    "warning": Mark.WARNING,
+    "error": Mark.ERROR,
+}
+_UNFINISHED: Final[dict[ReplyStatus, tuple[str, Mark]]] = {
+    "cut": ("cut off at the length limit", Mark.NOTE),
+    "stopped": ("stopped", Mark.NOTE),
+    "interrupted": ("interrupted", Mark.WARNING),
+    "error": ("failed", Mark.ERROR),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptMessage:
+    """A message as it is kept: what was said, and how an answer ended.
+
+    status and note matter for answers only; a note is one line under the text.
+    """
+
+    role: Role
+    content: str
+    status: ReplyStatus = "done"
+    note: str = ""
+
+
+class MessageView(RowView):
+    """A question, an answer, a notice or an error."""
+
+    class ActionPressed(Message):
+        """One of a notice's actions was clicked."""
+
+        def __init__(self, view: MessageView, key: str) -> None:
+            super().__init__()
+            self.view = view
+            self.key = key
+
+        @property
+        def control(self) -> MessageView:
+            """The message with the action."""
+            return self.view
+
+    class CodePressed(Message):
+        """The head of a piece of code was clicked."""
+
+        def __init__(self, view: MessageView, code: str) -> None:
+            super().__init__()
+            self.view = view
+            self.code = code
+
+        @property
+        def control(self) -> MessageView:
+            """The message with the code."""
+            return self.view
+
+    DEFAULT_CLASSES: ClassVar[str] = "message"
+
+    def __init__(
+        self,
+        message: TranscriptMessage,
+        *,
+        severity: Severity = "information",
+        actions: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        if message.role == "error":
+            severity = "error"
+        gutter = _GUTTERS.get(message.role)
+        super().__init__(_NOTICE_GUTTERS[severity] if gutter is None else gutter, classes=f"-{message.role}")
+        self.message = message
+        self.blocks = message_blocks(message, severity, actions)
+
+    @property
+    def source(self) -> str:
+        """The text of the message as it was written."""
+        return clean(self.message.content, tab_size=None)
+
+    def on_click(self, event: Click) -> None:
+        """Pass on clicks on a notice's actions and on the heads of code."""
+        key = event.style.meta.get(_ACTION)
+        row = self.row_at(event.y)
+        if isinstance(key, str):
+            event.stop()
+            self.post_message(self.ActionPressed(self, key))
+        elif row is not None and row.code:
+            event.stop()
+            self.post_message(self.CodePressed(self, row.code))
+
+
+def message_blocks(
+    message: TranscriptMessage, severity: Severity = "information", actions: Sequence[tuple[str, str]] = ()
+) -> list[Block]:
+    """Return the blocks of a finished message.
+
+    What a person typed is shown as it is; only answers are Markdown.
+    """
+    match message.role:
+        case "assistant":
+            return [*markdown(message.content), *note_blocks(message.status, message.note)]
+        case "user":
+            return [Prose([line.stylize(Mark.USER) for line in plain(message.content)])]
+        case _:
+            lines = [line.stylize(_NOTICES[severity]) for line in plain(message.content)]
+            return [Prose(lines), *([Actions(actions)] if actions else [])]
+
+
+def note_blocks(status: ReplyStatus, note: str) -> list[Block]:
+    """Return the line under an answer; there is none if it ended by itself and there is nothing to say."""
+    text, mark = _UNFINISHED.get(status, ("", Mark.NOTE))
+    text = clean(note).replace("\n", " ") or text
+    return [Note(Content.styled(text, mark))] if text else []
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A line about a message, which is not part of it."""
+
+    text: Content
+
+    def rows(self, width: int) -> list[Row]:
+        """Return one row."""
+        return [Row(self.text, copied=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """What can be done about a notice: (key, label) pairs, drawn as buttons."""
+
+    actions: Sequence[tuple[str, str]]
+
+    def rows(self, width: int) -> list[Row]:
+        """Return one row."""
+        text = ""
+        spans: list[Span] = []
+        for key, label in self.actions:
+            start = len(text)
+            text += f"[ {clean(label)} ]"
+            spans += [
+                Span(start, len(text), Mark.ACTION),
+                Span(start, len(text), Style.from_meta({_ACTION: key})),
+            ]
+            text += "  "
+        return [Row(Content(text.rstrip(), spans), copied=False)]

@@ -1,0 +1,261 @@
+"""The conversation on screen: finished messages, the running answer, and the way through them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar, Final, Literal
+
+from textual import on
+from textual.app import ComposeResult
+from textual.events import Click, MouseScrollUp
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Static
+
+from colibri_tui.render.clean import clean
+from colibri_tui.render.markdown import code_blocks
+from colibri_tui.widgets.message_log import MessageLog
+from colibri_tui.widgets.message_view import MessageView, ReplyStatus, Severity, TranscriptMessage
+from colibri_tui.widgets.tail_view import TailView
+
+MOUNTED: Final = 60
+"""Messages that are widgets; earlier ones are loaded on demand, as many at a time."""
+_SLACK: Final = 20
+"""Messages beyond that which a conversation may grow by before the oldest are put away again."""
+
+Scroll = Literal["row_up", "row_down", "page_up", "page_down", "first", "end"]
+
+
+class Transcript(Widget):
+    """Shows a conversation. It owns what is on screen, not what is kept: the application stores messages.
+
+    Everything is called from the application's own loop; text that arrives when no reply runs is dropped.
+    """
+
+    DEFAULT_CSS: ClassVar[str] = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
+    BINDING_GROUP_TITLE = "Transcript"
+    HELP = """
+    The conversation. It follows the answer until you scroll up, and again after **End**.
+
+    - **PgUp**, **PgDn**, **Shift+Up**, **Shift+Down** and the wheel scroll without leaving the prompt
+    - at the top, scrolling further up loads earlier messages
+    - drag to select; **copy** above a piece of code copies it as it was written
+    """
+
+    class Action(Message):
+        """An action of a notice was chosen; `key` is the one given to `notice`."""
+
+        def __init__(self, key: str) -> None:
+            super().__init__()
+            self.key = key
+
+    class CopyRequested(Message):
+        """A piece of code should go to the clipboard."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._log = MessageLog()
+        self._earlier = Static(id="earlier")
+        self._badge = Static(id="unseen")
+        self._messages: list[TranscriptMessage] = []
+        self._first = 0  # number of the first message that is a widget
+        self._tail: TailView | None = None
+
+    def compose(self) -> ComposeResult:
+        """The column of messages, and a badge over its corner."""
+        yield self._log
+        yield self._badge
+
+    def on_mount(self) -> None:
+        """Keep the badge up to date."""
+        self.watch(self._log, "unseen", self._show_unseen, init=False)
+
+    # The conversation
+
+    def load(self, messages: Sequence[TranscriptMessage]) -> None:
+        """Show another conversation, its end first; only the newest messages become widgets."""
+        self.clear()
+        self._messages = list(messages)
+        self._first = max(len(self._messages) - MOUNTED, 0)
+        self._log.mount_all(MessageView(message) for message in self._messages[self._first :])
+        self._show_earlier()
+
+    def clear(self) -> None:
+        """Show nothing; a running reply is forgotten."""
+        self._messages = []
+        self._first = 0
+        self._tail = None
+        self._log.remove_children(MessageView)
+        self._show_earlier()
+        self._log.action_follow()
+
+    def add_user(self, text: str) -> None:
+        """Add a question, and go to the end: who asks wants to see the answer."""
+        self._add(TranscriptMessage("user", text))
+        self._put_away()
+        self._log.action_follow()
+
+    def notice(self, text: str, severity: Severity = "information", actions: Sequence[tuple[str, str]] = ()) -> None:
+        """Add a notice; a click on one of its (key, label) actions posts `Action(key)`.
+
+        It stands above a running reply.
+        """
+        self._add(TranscriptMessage("notice", text), severity, actions)
+
+    def load_earlier(self) -> bool:
+        """Turn older messages into widgets; return whether there were any.
+
+        What the reader sees stays where it is.
+        """
+        if not self._first:
+            return False
+        stop, self._first = self._first, max(self._first - MOUNTED, 0)
+        views = [MessageView(message) for message in self._messages[self._first : stop]]
+        self._log.mount_all(views, after=self._earlier)
+        self._show_earlier()
+        return True
+
+    def last_answer(self) -> str:
+        """Return the source of the newest answer, of the running one if it has text; "" if there is none."""
+        return next((text for text in self._answers() if text), "")
+
+    def code_blocks(self) -> list[str]:
+        """Return the pieces of code in all answers as they were written, the newest last."""
+        found: list[str] = []
+        for text in self._answers():
+            found[:0] = _code_of(text)
+        return found
+
+    # The running reply
+
+    def start_reply(self) -> None:
+        """Begin an answer."""
+        if self._tail is None:
+            self._tail = TailView()
+            self._log.mount(self._tail)
+
+    def set_progress(self, text: str, fraction: float | None = None) -> None:
+        """Say what happens before the first token, with a bar if `fraction` (0..1) is known; "" clears it."""
+        if self._tail is not None:
+            self._tail.set_progress(text, fraction)
+
+    def feed(self, text: str) -> None:
+        """Add text to the running answer."""
+        if self._tail is not None:
+            self._tail.feed(text)
+
+    def finish_reply(self, status: ReplyStatus, note: str = "") -> TranscriptMessage | None:
+        """End the running answer and return it; None if there was no answer.
+
+        An answer without text leaves only its note.
+        """
+        if (tail := self._tail) is None:
+            return None
+        self._tail = None
+        message = tail.finish(status, note)
+        if not tail.blocks:
+            tail.remove()
+            return None
+        self._messages.append(message)
+        return message
+
+    def take_back(self) -> str:
+        """Remove the newest question and its answer if nothing was answered yet.
+
+        Return the question, "" otherwise.
+        """
+        views = list(self._log.query_children(MessageView))
+        questions = [view for view in views if view.message.role == "user"]
+        tail = self._tail
+        if tail is None or tail.source or not questions:
+            return ""
+        question = questions[-1]
+        self._tail = None
+        self._messages.remove(question.message)
+        self._log.remove_children([question, tail])
+        return question.message.content
+
+    # Scrolling, for keys that belong to other widgets
+
+    def scroll_messages(self, how: Scroll) -> None:
+        """Scroll as if the key had been pressed here."""
+        log = self._log
+        {
+            "row_up": log.action_row_up,
+            "row_down": log.action_row_down,
+            "page_up": log.action_page_up,
+            "page_down": log.action_page_down,
+            "first": log.action_first,
+            "end": log.action_follow,
+        }[how]()
+
+    @property
+    def following(self) -> bool:
+        """Whether the end of the conversation is kept in view."""
+        return self._log.following
+
+    # Inside
+
+    def _answers(self) -> Iterator[str]:
+        """Yield the sources of all answers, the newest first."""
+        if self._tail is not None:
+            yield self._tail.source
+        for message in reversed(self._messages):
+            if message.role == "assistant":
+                yield message.content
+
+    def _add(
+        self, message: TranscriptMessage, severity: Severity = "information", actions: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        self._messages.append(message)
+        self._log.mount(MessageView(message, severity=severity, actions=actions), before=self._tail)
+
+    def _put_away(self) -> None:
+        """Keep a long conversation cheap: turn its oldest messages back into data."""
+        shown = len(self._messages) - self._first
+        if shown > MOUNTED + _SLACK and self._log.following:
+            views = list(self._log.query_children(MessageView))
+            self._log.remove_children(views[: shown - MOUNTED])
+            self._first += shown - MOUNTED
+            self._show_earlier()
+
+    def _show_earlier(self) -> None:
+        self._earlier.update(f"↑ {self._first} earlier message{'s' if self._first > 1 else ''}")
+        self._earlier.display = self._first > 0
+
+    def _show_unseen(self, rows: int) -> None:
+        self._badge.update(f"↓ {rows} new line{'s' if rows > 1 else ''} (End)")
+        self._badge.set_class(rows > 0, "-shown")
+
+    @on(Click, "#unseen")
+    def _click_unseen(self, event: Click) -> None:
+        event.stop()
+        self._log.action_follow()
+
+    @on(Click, "#earlier")
+    @on(MouseScrollUp)
+    @on(MessageLog.TopReached)
+    def _go_up(self, event: Message) -> None:
+        event.stop()
+        self.load_earlier()
+
+    @on(MessageView.ActionPressed)
+    def _press_action(self, event: MessageView.ActionPressed) -> None:
+        event.stop()
+        self.post_message(self.Action(event.key))
+
+    @on(MessageView.CodePressed)
+    def _press_code(self, event: MessageView.CodePressed) -> None:
+        event.stop()
+        self.post_message(self.CopyRequested(event.code))
+
+
+@lru_cache(maxsize=1024)
+def _code_of(source: str) -> tuple[str, ...]:
+    return tuple(code_blocks(clean(source, tab_size=None)))
