@@ -31,10 +31,10 @@ from .kernels.team import Team, physical_cores
 from .kernels.warm import compile_kernels
 from .model.build import Lossy
 from .model.forward import Model, OnRoute, StoppedError
-from .model.kv import KVCache, kv_bytes_per_token
+from .model.kv import KVCache, kv_bytes_per_token, kv_format
 from .model.spec import ModelSpec
 from .model.weights import Weights
-from .model.workspace import HEAD_ROWS, Workspace, work_bytes
+from .model.workspace import HEAD_ROWS, Workspace, is_packed, work_bytes
 from .options import EngineOptions
 from .plan import Needs, describe, make_plan
 from .text import ChatTemplate, GenerationDefaults, IncrementalDecoder, Message, Sampler, Sampling, Tokenizer
@@ -127,7 +127,7 @@ class Engine:
         fixed, per_row = work_bytes(spec, threads, ropes)
         return Needs(
             dense=weights.dense_bytes,
-            kv_per_token=kv_bytes_per_token(spec),
+            kv_per_token=kv_bytes_per_token(spec, self._kv_format(weights)),
             slot_bytes=weights.experts.slot_bytes,
             moe_layers=len(spec.moe_layers),
             experts=spec.experts,
@@ -136,6 +136,9 @@ class Engine:
             work_per_row=per_row,
             max_context=spec.max_context,
         )
+
+    def _kv_format(self, weights: Weights) -> int:
+        return kv_format(self._options.kv, is_packed(weights.experts.fmt))
 
     def _make_board(self, shared: bool) -> Board:
         layers, experts = len(self.spec.layers), self.spec.experts
@@ -172,7 +175,7 @@ class Engine:
             spec,
             weights,
             Workspace(spec, plan.chunk, threads, ropes),
-            KVCache(spec, plan.context),
+            KVCache(spec, plan.context, self._kv_format(weights)),
             placement,
             Streamer(weights.experts, placement, self._readers, self.board),
             self.board,

@@ -6,6 +6,7 @@ from `KNOBS`; nothing else lists options.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -17,13 +18,14 @@ class Knob:
     """One option. `kind` is how its text is read; `low`/`high` bound numbers, inclusive; None = unbounded."""
 
     name: str
-    kind: Literal["int", "float", "bool", "path"]
+    kind: Literal["int", "float", "bool", "path", "choice"]
     help: str
     env: str | None = None
     low: float | None = None
     high: float | None = None
     auto: bool = False  # the word "auto" is allowed and is the default
     lossy: bool = False  # changes what the model answers: marked wherever it is shown
+    choices: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:
@@ -38,14 +40,18 @@ class Knob:
         if self.auto and text.lower() == "auto":
             return None
         try:
-            value: Any = {"int": int, "float": float, "bool": _parse_bool, "path": str}[self.kind](text)
+            value: Any = _PARSERS[self.kind](text)
         except ValueError:
             raise EngineError(f"{where}: {text!r} is not {_ARTICLE[self.kind]} for {self.flag}") from None
         return self.check(value, where)
 
     def check(self, value: Any, where: str) -> Any:
         """Return the value if it lies in range, else raise EngineError."""
-        if value is None or self.kind not in ("int", "float"):
+        if value is None or self.kind in ("bool", "path"):
+            return value
+        if self.kind == "choice":
+            if value not in self.choices:
+                raise EngineError(f"{where}: {self.flag} {value} is none of {', '.join(self.choices)}")
             return value
         if value != value or (self.low is not None and value < self.low) or (
             self.high is not None and value > self.high
@@ -56,7 +62,7 @@ class Knob:
         return value
 
 
-_ARTICLE = {"int": "a whole number", "float": "a number", "bool": "yes or no", "path": "a path"}
+_ARTICLE = {"int": "a whole number", "float": "a number", "bool": "yes or no"}
 
 
 def _parse_bool(text: str) -> bool:
@@ -68,10 +74,16 @@ def _parse_bool(text: str) -> bool:
     raise ValueError(text)
 
 
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "int": int, "float": float, "bool": _parse_bool, "path": str, "choice": str.lower,
+}  # fmt: skip
+
 KNOBS: tuple[Knob, ...] = (
     Knob("ram", "float", "memory budget in GB for everything the engine holds", "RAM_GB", 0.05, 1e6, auto=True),
     Knob("cap", "int", "cache slots per layer, one expert each", None, 1, 65536, auto=True),
     Knob("context", "int", "context window in tokens", "CTX", 16, 10_000_000, auto=True),
+    Knob("kv", "choice", "numbers of the conversation's cache; auto: f16 for converted models, else f32", None,
+         auto=True, choices=("f32", "f16")),
     Knob("threads", "int", "compute threads", None, 1, 256, auto=True),
     Knob("topp", "float", "keep the experts that carry this share of the router's weight", "TOPP", 0.01, 1.0,
          lossy=True),
@@ -93,6 +105,7 @@ class EngineOptions:
     ram: float | None = None
     cap: int | None = None
     context: int | None = None
+    kv: str | None = None
     threads: int | None = None
     topp: float | None = None
     topk: int | None = None

@@ -14,12 +14,20 @@ import numpy as np
 from numba import njit
 
 from .activations import exp_sub_sum
+from .formats import F32
 from .formats import ROWS as BLOCK
 from .ops_basic import rms_norm
 from .pointers import f32, i64
 from .products import product16
 from .records import KEY_TILE, NORM_HEAD, NORM_PROJECTION, POSITION, ROWS
 from .sync import take
+from .values import keep_row, weigh
+
+
+@njit(cache=True, nogil=True)
+def cache_itemsize(fmt: int) -> int:
+    """Bytes of a number in the cache."""
+    return 4 if fmt == F32 else 2
 
 
 @njit(cache=True, nogil=True)
@@ -63,7 +71,7 @@ def rotate(a: Any, state: Any, sync: int) -> None:
     """ROTATE: three pieces a row: q, k (into the cache), v (into the cache)."""
     rows, position = state[ROWS], state[POSITION]
     dim = a.dim
-    q_bytes, kv_bytes = a.heads * dim * 4, a.kv_heads * dim * 4
+    q_bytes, kv_bytes, item = a.heads * dim * 4, a.kv_heads * dim * 4, cache_itemsize(a.fmt)
     while True:
         piece = take(sync, 1)
         if piece >= 3 * rows:
@@ -81,20 +89,7 @@ def rotate(a: Any, state: Any, sync: int) -> None:
         elif a.clip > 0.0:
             _clip(f32(row), a.kv_heads * dim, np.float32(a.clip))
         for h in range(a.kv_heads):
-            head = f32(row + h * dim * 4)
-            cell = f32(target + (h * a.capacity + position + s) * dim * 4)
-            for i in range(dim):
-                cell[i] = head[i]
-
-
-@njit(cache=True, nogil=True)
-def _weigh(weights: Any, values: int, keys: int, dim: int, out: Any) -> None:
-    """out += sum over keys of weights[j] * values[j], float32 [keys, dim]."""
-    for j in range(keys):
-        weight = weights[j]
-        value = f32(values + j * dim * 4)
-        for i in range(dim):
-            out[i] += weight * value[i]
+            keep_row(a.fmt, row + h * dim * 4, dim, target + (h * a.capacity + position + s) * dim * item)
 
 
 @njit(cache=True, nogil=True)
@@ -102,7 +97,7 @@ def attend(a: Any, state: Any, sync: int, scratch: int) -> None:
     """ATTEND: a piece is one row of one key/value head, with all query heads that share it."""
     rows, position = state[ROWS], state[POSITION]
     dim, scale = a.dim, np.float32(a.scale)
-    group = a.heads // a.kv_heads
+    group, row_bytes = a.heads // a.kv_heads, a.dim * cache_itemsize(a.fmt)
     queries = i64(scratch)
     scores = scratch + group * 8  # [16 keys][group] products land here, then [group][KEY_TILE]
     tile = scores + group * BLOCK * 4
@@ -118,8 +113,8 @@ def attend(a: Any, state: Any, sync: int, scratch: int) -> None:
         first = max(0, last - a.window + 1) if a.window > 0 else 0
         q = a.q + (s * a.heads + kv * group) * dim * 4
         out = a.out + (s * a.heads + kv * group) * dim * 4
-        keys = a.cache_k + kv * a.capacity * dim * 4
-        values = a.cache_v + kv * a.capacity * dim * 4
+        keys = a.cache_k + kv * a.capacity * row_bytes
+        values = a.cache_v + kv * a.capacity * row_bytes
         for g in range(group):
             queries[g] = q + g * dim * 4
             peak[g] = -math.inf
@@ -132,7 +127,7 @@ def attend(a: Any, state: Any, sync: int, scratch: int) -> None:
             low = max(start, first)
             for block in range(start, end, BLOCK):
                 valid = min(BLOCK, end - block)
-                product16(a.fmt, keys + block * dim * 4, valid, dim, scratch, group, scores)
+                product16(a.fmt, keys + block * row_bytes, valid, dim, scratch, group, scores)
                 for g in range(group):
                     for r in range(valid):
                         weights[g * KEY_TILE + block - start + r] = product[g * BLOCK + r] * scale
@@ -150,7 +145,7 @@ def attend(a: Any, state: Any, sync: int, scratch: int) -> None:
                     peak[g] = highest
                 weight = tile + (g * KEY_TILE + low - start) * 4
                 total[g] += exp_sub_sum(weight, end - low, peak[g])
-                _weigh(f32(weight), values + low * dim * 4, end - low, dim, mine)
+                weigh(a.fmt, weight, values + low * row_bytes, end - low, dim, out + g * dim * 4)
         for g in range(group):
             mine = f32(out + g * dim * 4)
             for i in range(dim):

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from ..board import Board
 from ..experts.placement import Placement
 from ..kernels import records as r
-from ..kernels.formats import F32
 from ..kernels.quantize import q8_bytes
 from .kv import KVCache
 from .rope import RopeTable
@@ -158,7 +157,7 @@ class Builder:
         cache = self._kv.layers[layer]
         self._attentions.append({
             "q": at["q"], "k": at["k"], "v": at["v"], "out": at["attended"],
-            "cache_k": cache.keys, "cache_v": cache.values, "capacity": self._kv.capacity, "fmt": F32,
+            "cache_k": cache.keys, "cache_v": cache.values, "capacity": self._kv.capacity, "fmt": self._kv.fmt,
             "heads": a.heads, "kv_heads": a.kv_heads, "dim": a.head_dim,
             "norm": _QK_NORM[a.qk_norm], "q_norm": weights.vector("q_norm", layer),
             "k_norm": weights.vector("k_norm", layer), "eps": spec.norm_eps,

@@ -36,9 +36,8 @@ _QUOTED = re.compile(f"{_QUOTE[0]}([0-9a-f]*){_QUOTE[1]}")
 _SEAM = "".join(_QUOTE)
 """An empty stand-in: keeps what is left of it from joining with what is right of it."""
 
-_HTML = frozenset(
-    "a b blockquote br caption code em h1 h2 h3 h4 h5 h6 i li ol p pre s strong sub sup table tbody td tfoot th thead "
-    "tr u ul".split()
+_TEXT_ELEMENTS = re.compile(
+    r"</?(a|b|blockquote|br|caption|code|em|h[1-6]|i|li|ol|p|pre|s|strong|sub|sup|table|tbody|td|tfoot|th|thead|tr|u|ul)>"
 )
 
 
@@ -91,8 +90,13 @@ class ControlTokens:
         names = {i: _alias(i) for i in controls}
         self._backend.add_tokens([_like(controls[i], name, special=False) for i, name in names.items()])
         self._backend.add_tokens([tokenizers.AddedToken(_BREAK, normalized=False)])
-        real = {self._backend.token_to_id(name): i for i, name in names.items()}
-        return {**real, self._backend.token_to_id(_BREAK): -1}
+        return {self._id(name): i for i, name in names.items()} | {self._id(_BREAK): -1}
+
+    def _id(self, token: str) -> int:
+        """Return the id of a token that is known to be there."""
+        number = self._backend.token_to_id(token)
+        assert number is not None
+        return number
 
     def quote(self, content: str, keep: Collection[str] = ()) -> str:
         """Return content for a template: its control spellings, except those in `keep`, replaced by stand-ins.
@@ -150,8 +154,7 @@ class ControlTokens:
 
 def _is_text(content: str) -> bool:
     """Tell whether an added token is a piece of text rather than a control token."""
-    element = re.fullmatch(r"</?([a-z0-9]+)>", content)
-    return content.replace("\u2581", " ").isspace() or (element is not None and element[1] in _HTML)
+    return content.replace("\u2581", " ").isspace() or _TEXT_ELEMENTS.fullmatch(content) is not None
 
 
 def _alias(number: int) -> str:

@@ -31,7 +31,7 @@ class Sampling:
     temperature: 0 = greedy.
     nucleus: sample among the most probable tokens that together hold this share of the probability; 1 = all.
     seed: makes an answer reproducible; None = different every time.
-    repetition: divides the logits of recent tokens (multiplies negative ones); 1 = off. Keskar et al. 2019, section 4.1.
+    repetition: divides the logits of recent tokens, multiplies negative ones; 1 = off (Keskar et al. 2019, 4.1).
 
     Raises EngineError for a value out of range.
     """
@@ -98,9 +98,7 @@ class Sampler:
         logits[ids] = np.where(seen > 0, seen / penalty, seen * penalty)
 
 
-def _nucleus(
-    weights: npt.NDArray[np.float32], share: float, scratch: npt.NDArray[np.float32]
-) -> npt.NDArray[np.intp]:
+def _nucleus(weights: npt.NDArray[np.float32], share: float, scratch: npt.NDArray[np.float32]) -> npt.NDArray[np.intp]:
     """Return, ascending, the indices of the fewest largest weights that hold `share` of the sum.
 
     Lower indices first on ties; at least one. Values are selected before they are sorted, all of them only if the

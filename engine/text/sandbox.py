@@ -18,10 +18,11 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 from jinja2 import Template, TemplateError, nodes
+from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.runtime import Context
-from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import pass_context
 from jinja2.visitor import NodeTransformer
 
@@ -63,7 +64,10 @@ def _too_large() -> NoReturn:
 
 
 def _measure(value: Any) -> int:
-    """Return the size of a value as text, roughly: shared parts count each time. Raises SecurityError over the limit."""
+    """Return the size of a value as text, roughly; shared parts count each time.
+
+    Raises SecurityError over the limit.
+    """
     size = 0
     stack = [value]
     while stack:
@@ -142,6 +146,7 @@ class _Instrument(NodeTransformer):
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - the name is jinja2's
         self.generic_visit(node)
+        assert isinstance(node.iter, nodes.Expr)
         node.iter = _filter("engine_timed", node.iter)
         return node
 
@@ -173,9 +178,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
     def __init__(self) -> None:
-        super().__init__(
-            trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], finalize=_write
-        )
+        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], finalize=_write)
         del self.globals["lipsum"]
         self.globals |= {"raise_exception": _raise_exception, "strftime_now": _strftime_now}
         self.filters["tojson"] = _tojson

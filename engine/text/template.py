@@ -107,9 +107,10 @@ class ChatTemplate:
         quoted = [self._quoted(message) for message in messages]
         if not continue_final:
             return self._run(quoted, add_generation_prompt, variables)
-        if not messages or messages[-1].get("role") != "assistant":
-            raise EngineError("there is no cut answer to continue: the last message is not the assistant's")
-        return self._continued(quoted[:-1], quoted[-1], variables)
+        last = quoted[-1] if quoted else {}
+        if last.get("role") != "assistant" or not isinstance(last.get("content"), str):
+            raise EngineError("there is no cut answer to continue: the last message is not the assistant's text")
+        return self._continued(quoted[:-1], last, variables)
 
     def _continued(self, earlier: list[dict[str, Any]], last: dict[str, Any], variables: dict[str, Any]) -> str:
         """Return the conversation up to the last character of its last message.
@@ -118,7 +119,7 @@ class ChatTemplate:
         keep of it later (a reasoning block), or that would close an unfinished reasoning block, are given what the
         model saw when it was cut: its generation prompt and its words.
         """
-        content = last["content"]
+        content: str = last["content"]
         opened = self._run(earlier, True, variables)
         closed = self._run([*earlier, {**last, "content": content + CUT}], False, variables)
         kept, cut, _ = closed.rpartition(CUT)
