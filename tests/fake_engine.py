@@ -28,7 +28,6 @@ from engine.plan import describe
 from engine.text.sampler import Sampling
 
 FACTORY = "tests.fake_engine:open_engine"
-EOS = 2
 
 REPLY = """\
 A router scores every expert with a dot product and keeps the **top-k**; only those are read from disk.
@@ -73,6 +72,7 @@ class Script:
     turn_error_at: int = 0  # ... at this token
     crash: str = ""  # kill | segfault | exception | exit | hang (never heard of again)
     crash_at: int | str = "load"  # load | prefill | the number of a token
+    echo_sampling: bool = False  # the reply is the sampling it was asked for, as JSON
     stop_deaf_s: float = 0.0  # time between the start of generate and the moment it hears a stop
 
 
@@ -94,6 +94,8 @@ def open_engine(
     """Load as slowly, or refuse as firmly, as the script says."""
     file = Path(path) / "fake.json"
     script = Script(**json.loads(file.read_text())) if file.exists() else Script()
+    if file.exists():
+        file.with_name("fake.loading").touch()
     for step in range(script.load_steps):
         progress(Loading("reading the dense part", step, script.load_steps))
         time.sleep(script.load_s)
@@ -182,7 +184,9 @@ class FakeEngine:
         prefilled = time.perf_counter()
         after_prefill = self._router.hits()
         board.counters[Counter.PHASE] = Phase.DECODE
-        pieces = re.findall(r"\s*\S+|\s+$", script.reply)
+        asked = Sampling(max_tokens, temperature, nucleus, seed, repetition)
+        reply = json.dumps(asdict(asked)) if script.echo_sampling else script.reply
+        pieces = re.findall(r"\s*\S+|\s+$", reply)
         length = len(pieces) if script.length is None else script.length
         tokens = 0
         while not self._stop.is_set():

@@ -1,0 +1,8 @@
+"""`python -m colibri_tui` is `colibri-tui`."""
+
+import sys
+
+from .cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""`colibri-tui [MODEL]`: the application."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from engine.errors import EngineError
+
+from .. import paths
+from ..launch import launch
+from ..models import resolve_model
+from ..settings import read_state
+from .options import NAME, EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
+
+
+class _ChatCommand(EngineCommand):
+    """The command that is meant when none is named."""
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_usage(NAME, "[OPTIONS] [MODEL]")
+
+
+@click.command("(application)", cls=_ChatCommand, hidden=True)
+@click.argument("model", required=False, envvar="COLI_MODEL")
+@profile_option
+@engine_options
+@debug_option
+@click.pass_context
+def chat(ctx: click.Context, model: str | None, profile: str | None) -> int:
+    """Open the application with MODEL, or with the model used last."""
+    folder = resolve_model(model) if model is not None else None
+    if folder is None and (last := read_state(paths.state_path()).model):
+        try:
+            folder = resolve_model(last)
+        except EngineError:  # moved or deleted since: the picker shows what there is
+            folder = None
+    start = launch(ctx.ensure_object(Program).factory, given_flags(ctx), profile=profile, model=folder)
+    if os.environ.get("TERM") == "dumb" or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.ClickException(f"the application needs a terminal; '{NAME} run MODEL PROMPT' works without one")
+    from ..app import ColibriApp
+
+    return ColibriApp(start).run() or 0

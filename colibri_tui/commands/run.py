@@ -1,0 +1,165 @@
+"""`colibri-tui run`: one answer on stdout, in this process, without a screen."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from io import TextIOWrapper
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from engine.options import EngineOptions
+from engine.worker import EngineLike, Factory, find_factory
+
+from ..launch import ensure_built, launch
+from ..models import resolve_model
+from .options import EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
+from .output import JsonOutput, Output, Progress, TextOutput
+
+if TYPE_CHECKING:
+    from engine.text.sampler import Sampling
+
+INTERRUPTED: Final = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to ask. One of: ids; text without a template; a conversation.
+
+    sampling: the fields of `Sampling` that were asked for; the others are the model's own.
+    """
+
+    ids: list[int] | None = None
+    text: str | None = None
+    messages: list[dict[str, str]] = field(default_factory=list)
+    sampling: dict[str, Any] = field(default_factory=dict)
+
+    def prompt(self, engine: EngineLike) -> list[int]:
+        """Return the prompt's ids."""
+        if self.ids is not None:
+            return self.ids
+        if self.text is not None:
+            return engine.encode(self.text)
+        return engine.render(self.messages)
+
+
+def run_prompt(factory: Factory, folder: Path, options: EngineOptions, request: Request, output: Output) -> int:
+    """Load a model, answer one request, close; return the exit code.
+
+    Raises EngineError, and what the output raises.
+    """
+    with closing(factory(str(folder), options, progress=output.tell, shared_board=False)) as engine:
+        output.tell(engine.info)
+        sampling: Sampling = replace(engine.defaults, **request.sampling)
+        prompt = request.prompt(engine)
+        with _stopping(engine) as interrupted:
+            for event in engine.generate(prompt, **asdict(sampling)):
+                output.tell(event)
+    return INTERRUPTED if interrupted else 0
+
+
+@contextmanager
+def _stopping(engine: EngineLike) -> Iterator[list[bool]]:
+    """Let Ctrl+C end the turn, and a second one the program. Yields a list that is empty until then."""
+    interrupted: list[bool] = []
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        interrupted.append(True)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        engine.stop()
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _ids(_ctx: click.Context, _param: click.Parameter, text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a list of token ids such as 1,2,3") from None
+
+
+@click.command(cls=EngineCommand)
+@click.argument("model")
+@click.argument("prompt", required=False)
+@click.option("--ids", callback=_ids, metavar="1,2,3", help="token ids instead of a prompt (no template)")
+@click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", envvar="NGEN", help="end after this many tokens")
+@click.option("--temperature", type=click.FloatRange(0, 100), metavar="T", help="0 is greedy")
+@click.option("--nucleus", type=click.FloatRange(0, 1), metavar="P", envvar="NUCLEUS", help="share of probability kept")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", envvar="SEED", help="makes the answer repeatable")
+@click.option("--system", metavar="TEXT", help="the system prompt")
+@click.option("--raw", is_flag=True, help="continue the text: no chat template")
+@click.option("--json", "as_json", is_flag=True, help="print events, one JSON object a line")
+@click.option("--quiet", "-q", is_flag=True, help="print the answer and nothing else")
+@profile_option
+@engine_options
+@debug_option
+@click.pass_context
+def run(
+    ctx: click.Context,
+    /,
+    *,
+    model: str,
+    prompt: str | None,
+    ids: list[int] | None,
+    system: str | None,
+    raw: bool,
+    as_json: bool,
+    quiet: bool,
+    profile: str | None,
+    **sampling: Any,
+) -> int:
+    """Print one answer of MODEL.
+
+    PROMPT is what to say to it; with `-`, or without one at the end of a pipe, stdin is read.
+    """
+    if ids is not None and (prompt is not None or system is not None or raw):
+        raise click.UsageError("--ids takes the place of PROMPT, --system and --raw", ctx)
+    if raw and system is not None:
+        raise click.UsageError("--raw continues plain text, which has no --system", ctx)
+    request = Request(ids=ids, sampling={name: value for name, value in sampling.items() if value is not None})
+    if ids is None:
+        text = _prompt(ctx, prompt)
+        if raw:
+            request = replace(request, text=text)
+        else:
+            system_message = [{"role": "system", "content": _decoded(system)}] if system is not None else []
+            request = replace(request, messages=[*system_message, {"role": "user", "content": text.rstrip("\r\n")}])
+    progress = Progress(sys.stderr, quiet=quiet)
+    start = launch(ctx.ensure_object(Program).factory, given_flags(ctx), profile=profile, model=resolve_model(model))
+    assert start.model is not None
+    ensure_built(start.model, progress.show)
+    options, _ = start.options_for(start.model)
+    output: Output = (
+        JsonOutput(sys.stdout, progress) if as_json else TextOutput(sys.stdout, sys.stderr, progress, quiet=quiet)
+    )
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        return run_prompt(find_factory(start.factory), start.model, options, request, output)
+    except BrokenPipeError:  # whoever reads the answer has enough
+        return 0
+
+
+def _prompt(ctx: click.Context, prompt: str | None) -> str:
+    if prompt is None and sys.stdin.isatty():
+        raise click.UsageError("Missing argument 'PROMPT': a text, or - for stdin", ctx)
+    if prompt is None or prompt == "-":
+        return sys.stdin.buffer.read().decode("utf-8", "replace")
+    return _decoded(prompt)
+
+
+def _decoded(argument: str) -> str:
+    """Return an argument of the command line without the surrogates that stand for bytes that are no UTF-8."""
+    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
