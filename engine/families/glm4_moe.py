@@ -1,19 +1,20 @@
 """GLM-4.5, 4.6 and Air (zai-org), and dots.llm1 (rednote-hilab): the sigmoid router with a correction bias.
 
-The bias selects, the unbiased scores weigh (`noaux_tc`, DeepSeek-V3). The first layers are dense, shared experts are one
-MLP added as it is. GLM rotates half of each head, biases q, k, v, and carries a multi-token-prediction layer to ignore.
+The bias selects, the unbiased scores weigh (`noaux_tc`, DeepSeek-V3). The first layers are dense, shared experts are
+one MLP added as it is. GLM rotates half of each head, biases q, k, v, and carries a multi-token-prediction layer to
+ignore.
 """
 
 from __future__ import annotations
 
 from ..model.spec import Attention, DenseMlp, Layer, Mixture, ModelSpec, Router
-from .config import Config
+from .config import MAX_LAYERS, Config
 from .names import STANDARD, mtp_layers
 
 _RENORM_EPS = 1e-20
 
 
-def _mixture(config: Config, norm_topk_prob: bool) -> Mixture:
+def _mixture(config: Config, norm_topk_prob: bool, shared_experts: int) -> Mixture:
     router = Router(
         "sigmoid",
         config.integer("num_experts_per_tok"),
@@ -25,12 +26,12 @@ def _mixture(config: Config, norm_topk_prob: bool) -> Mixture:
         top_groups=config.integer("topk_group", 1),
     )
     width = config.integer("moe_intermediate_size")
-    shared = config.integer("n_shared_experts", 0, low=0) * width
-    return Mixture(router, config.integer("n_routed_experts"), width, shared_width=shared)
+    shared = config.integer("n_shared_experts", shared_experts, low=0) * width
+    return Mixture(router, config.experts(128), width, shared_width=shared)
 
 
-def _layers(config: Config, attentions: list[Attention], mixture: Mixture) -> tuple[Layer, ...]:
-    first_sparse = config.integer("first_k_dense_replace", 0, low=0)
+def _layers(config: Config, attentions: list[Attention], mixture: Mixture, dense_layers: int) -> tuple[Layer, ...]:
+    first_sparse = config.integer("first_k_dense_replace", dense_layers, low=0)
     return tuple(
         Layer(
             attention,
@@ -56,21 +57,20 @@ def glm4_spec(config: Config) -> ModelSpec:
         family="glm4_moe",
         vocab=config.integer("vocab_size"),
         hidden=config.integer("hidden_size"),
-        layers=_layers(config, [attention] * layers, _mixture(config, norm_topk_prob=True)),
-        norm_eps=config.number("rms_norm_eps", 1e-5),
+        layers=_layers(config, [attention] * layers, _mixture(config, True, shared_experts=1), dense_layers=1),
+        norm_eps=config.norm_eps(1e-5),
         tied=config.flag("tie_word_embeddings", False),
         max_context=config.integer("max_position_embeddings", 131072, high=1 << 31),
         names=STANDARD,
-        ignore=mtp_layers(layers, config.integer("num_nextn_predict_layers", 1, low=0)),
+        ignore=mtp_layers(layers, config.integer("num_nextn_predict_layers", 1, low=0, high=MAX_LAYERS)),
     )
 
 
 def dots1_spec(config: Config) -> ModelSpec:
     """Read a dots1 config."""
     heads, head_dim = config.integer("num_attention_heads"), config.head_dim()
-    layers = config.layers()
-    windowed = config.flag("use_sliding_window", False) and config.has("sliding_window")
-    first_windowed = config.integer("max_window_layers", 62, low=0) if windowed else layers
+    window, first_windowed = config.sliding_window(4096), config.integer("max_window_layers", 62, low=0)
+    windowed = [window is not None and index >= first_windowed for index in range(config.layers())]
     bias = config.flag("attention_bias", False)
     attentions = [
         Attention(
@@ -81,16 +81,16 @@ def dots1_spec(config: Config) -> ModelSpec:
             qk_norm="head",
             qkv_bias=bias,
             out_bias=bias,
-            window=config.integer("sliding_window") if index >= first_windowed else None,
+            window=layer_window,
         )
-        for index in range(layers)
+        for layer_window in config.windows(window, windowed)
     ]
     return ModelSpec(
         family="dots1",
         vocab=config.integer("vocab_size"),
         hidden=config.integer("hidden_size"),
-        layers=_layers(config, attentions, _mixture(config, norm_topk_prob=False)),
-        norm_eps=config.number("rms_norm_eps", 1e-6),
+        layers=_layers(config, attentions, _mixture(config, False, shared_experts=0), dense_layers=0),
+        norm_eps=config.norm_eps(1e-6),
         tied=config.flag("tie_word_embeddings", False),
         max_context=config.integer("max_position_embeddings", 2048, high=1 << 31),
         names=STANDARD,

@@ -28,16 +28,16 @@ def spec(config: Config) -> ModelSpec:
         kv_heads=config.integer("num_key_value_heads", heads),
         head_dim=head_dim,
         rope=config.rope(head_dim, theta=1e6),
-        window=config.integer("sliding_window") if config.has("sliding_window") else None,
+        window=config.sliding_window(),
     )
     router = Router("softmax", config.integer("num_experts_per_tok", 2), renormalise=True)
-    mixture = Mixture(router, config.integer("num_local_experts", 8), config.integer("intermediate_size"))
+    mixture = Mixture(router, config.experts(8), config.integer("intermediate_size"))
     return ModelSpec(
         family="mixtral",
         vocab=config.integer("vocab_size"),
         hidden=config.integer("hidden_size"),
         layers=(Layer(attention, mixture),) * config.layers(),
-        norm_eps=config.number("rms_norm_eps", 1e-5),
+        norm_eps=config.norm_eps(1e-5),
         tied=config.flag("tie_word_embeddings", False),
         max_context=config.integer("max_position_embeddings", 131072, high=1 << 31),
         names=_NAMES,

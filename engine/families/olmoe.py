@@ -22,13 +22,13 @@ def spec(config: Config) -> ModelSpec:
         clip=config.number("clip_qkv") if config.has("clip_qkv") else None,
     )
     router = Router("softmax", config.integer("num_experts_per_tok", 8), config.flag("norm_topk_prob", False))
-    mixture = Mixture(router, config.integer("num_experts", 64), config.integer("intermediate_size"))
+    mixture = Mixture(router, config.experts(64), config.integer("intermediate_size"))
     return ModelSpec(
         family="olmoe",
         vocab=config.integer("vocab_size"),
         hidden=config.integer("hidden_size"),
         layers=(Layer(attention, mixture),) * config.layers(),
-        norm_eps=config.number("rms_norm_eps", 1e-5),
+        norm_eps=config.norm_eps(1e-5),
         tied=config.flag("tie_word_embeddings", False),
         max_context=config.integer("max_position_embeddings", 4096, high=1 << 31),
         names=STANDARD,

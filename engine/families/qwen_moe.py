@@ -5,6 +5,8 @@ Qwen2-MoE has biased q, k, v and a shared expert behind a sigmoid gate; Qwen3-Mo
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..model.spec import Attention, DenseMlp, Layer, Mixture, ModelSpec, Role, Router
 from .config import Config
 from .names import STANDARD
@@ -18,31 +20,27 @@ _QWEN2_NAMES: dict[Role, str] = {
 }
 
 
-def _windows(config: Config) -> list[int | None]:
-    """Each layer's sliding window: with `use_sliding_window`, the layers from `max_window_layers` on have one."""
-    layers = config.layers()
-    if not config.flag("use_sliding_window", False) or not config.has("sliding_window"):
-        return [None] * layers
-    window, first = config.integer("sliding_window"), config.integer("max_window_layers", 28, low=0)
-    return [window if index >= first else None for index in range(layers)]
-
-
-def _spec(config: Config, family: str, attention: Attention, mixture: Mixture, names: dict[Role, str]) -> ModelSpec:
+def _spec(
+    config: Config,
+    attention: Attention,
+    mixture: Mixture,
+    *,
+    family: str,
+    windows: list[int | None],
+    names: dict[Role, str],
+) -> ModelSpec:
     dense_layers, step = config.layer_list("mlp_only_layers"), config.integer("decoder_sparse_step", 1)
     layers = []
-    for index, window in enumerate(_windows(config)):
-        windowed = Attention(
-            attention.heads, attention.kv_heads, attention.head_dim, attention.rope, attention.qk_norm,
-            attention.qkv_bias, attention.out_bias, window,
-        )  # fmt: skip
+    for index, window in enumerate(windows):
         sparse = index not in dense_layers and (index + 1) % step == 0
-        layers.append(Layer(windowed, mixture if sparse else DenseMlp(config.integer("intermediate_size"))))
+        mlp = mixture if sparse else DenseMlp(config.integer("intermediate_size"))
+        layers.append(Layer(replace(attention, window=window), mlp))
     return ModelSpec(
         family=family,
         vocab=config.integer("vocab_size"),
         hidden=config.integer("hidden_size"),
         layers=tuple(layers),
-        norm_eps=config.number("rms_norm_eps", 1e-6),
+        norm_eps=config.norm_eps(1e-6),
         tied=config.flag("tie_word_embeddings", False),
         max_context=config.integer("max_position_embeddings", 32768, high=1 << 31),
         names=names,
@@ -61,12 +59,18 @@ def qwen2_spec(config: Config) -> ModelSpec:
     )
     mixture = Mixture(
         Router("softmax", config.integer("num_experts_per_tok", 4), config.flag("norm_topk_prob", False)),
-        config.integer("num_experts", 60),
+        config.experts(60),
         config.integer("moe_intermediate_size"),
         shared_width=config.integer("shared_expert_intermediate_size"),
         shared_gated=True,
     )
-    return _spec(config, "qwen2_moe", attention, mixture, _QWEN2_NAMES)
+    sliding, limit = config.flag("use_sliding_window", False), config.integer("max_window_layers", 28, low=0)
+    windows = config.windows(
+        config.sliding_window(4096) if sliding else None,
+        # Every second layer, and none from `max_window_layers` on: what the reference does when asked for windows.
+        [sliding and index % 2 == 0 and index < limit for index in range(config.layers())],
+    )
+    return _spec(config, attention, mixture, family="qwen2_moe", windows=windows, names=_QWEN2_NAMES)
 
 
 def qwen3_spec(config: Config) -> ModelSpec:
@@ -85,7 +89,9 @@ def qwen3_spec(config: Config) -> ModelSpec:
     )
     mixture = Mixture(
         Router("softmax", config.integer("num_experts_per_tok", 8), config.flag("norm_topk_prob", False)),
-        config.integer("num_experts", 128),
+        config.experts(128),
         config.integer("moe_intermediate_size"),
     )
-    return _spec(config, "qwen3_moe", attention, mixture, STANDARD)
+    window = config.sliding_window(4096) if config.flag("use_sliding_window", False) else None
+    windows = [window] * config.layers()
+    return _spec(config, attention, mixture, family="qwen3_moe", windows=windows, names=STANDARD)

@@ -13,9 +13,10 @@ from .spec import Rope
 
 
 def _number(scaling: Mapping[str, float | str | bool], key: str, default: float | None = None) -> float:
+    """A positive number of the scaling's."""
     value = scaling.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise UnsupportedModelError(f"config.json: rope_scaling needs a number for {key}, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e30:
+        raise UnsupportedModelError(f"config.json: rope_scaling needs a positive number for {key}, not {value!r}")
     return float(value)
 
 
@@ -36,10 +37,11 @@ def inverse_frequencies(rope: Rope) -> tuple[npt.NDArray[np.float32], float]:
 def _yarn(rope: Rope, plain: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float]:
     """YaRN (Peng et al. 2023, eq. 13-16): slow dimensions interpolated, fast ones kept, a ramp between."""
     scaling = rope.scaling
-    factor = _number(scaling, "factor")
-    original = _number(scaling, "original_max_position_embeddings", _number(scaling, "max_position_embeddings"))
-    if factor <= 0 or original <= 0 or rope.theta <= 1:
-        raise UnsupportedModelError(f"config.json: yarn with factor {factor:g} over {original:g} makes no sense")
+    longest = _number(scaling, "max_position_embeddings")
+    original = _number(scaling, "original_max_position_embeddings", longest)
+    factor = _number(scaling, "factor", longest / original)
+    if rope.theta <= 1:
+        raise UnsupportedModelError(f"config.json: rope_theta {rope.theta:g} is too small for yarn")
 
     def dimension(rotations: float) -> float:
         return rope.dim * math.log(original / (rotations * 2 * math.pi)) / (2 * math.log(rope.theta))
@@ -56,7 +58,7 @@ def _yarn(rope: Rope, plain: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.fl
     def scale(share: float) -> float:
         return 0.1 * share * math.log(factor) + 1.0 if factor > 1 else 1.0
 
-    if scaling.get("attention_factor") is not None:
+    if "attention_factor" in scaling:
         attention = _number(scaling, "attention_factor")
     elif scaling.get("mscale") and scaling.get("mscale_all_dim"):
         attention = scale(_number(scaling, "mscale")) / scale(_number(scaling, "mscale_all_dim"))

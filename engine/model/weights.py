@@ -97,6 +97,10 @@ class Weights:
             f"a {self._spec.family} checkpoint"
         )
 
+    def _has_matrix(self, role: Role, layer: int) -> bool:
+        name = self._name(role, layer)
+        return name in self._left or any(name + suffix in self._left for suffix in PACKED_SUFFIX.values())
+
     def _matrix(self, role: Role, layer: int, n: int, k: int) -> None:
         name = self._name(role, layer)
         for fmt, suffix in PACKED_SUFFIX.items():
@@ -122,9 +126,8 @@ class Weights:
     def _find_dense(self) -> None:
         spec = self._spec
         self._matrix("embed", 0, spec.vocab, spec.hidden)
-        if spec.tied:
-            self._take(self._name("head", 0))  # some files keep a copy of the tied matrix
-        else:
+        # A head that is there although the config ties it is the one to use: it need not be a copy of the embedding.
+        if not spec.tied or self._has_matrix("head", 0):
             self._matrix("head", 0, spec.vocab, spec.hidden)
         self._vector("final_norm", 0, spec.hidden)
         for index, layer in enumerate(spec.layers):
@@ -281,7 +284,7 @@ class Weights:
             target = self._block.view[offset : offset + item.nbytes]
             if item.widen:
                 data = np.empty(item.entry.nbytes, np.uint8)
-                files[files.number(item.entry.file)].read_into(item.entry.offset, memoryview(data))
+                files[files.number(item.entry.file)].read_into(item.entry.offset, data.data)
                 np.frombuffer(target, np.float32)[:] = widen(data, item.fmt)
             else:
                 for start in range(0, item.nbytes, _READ):
@@ -295,8 +298,8 @@ class Weights:
         progress(self.dense_bytes, self.dense_bytes)
 
     def matrix(self, role: Role, layer: int = 0) -> Matrix:
-        """A loaded matrix; the head of a tied model is its embedding."""
-        if role == "head" and self._spec.tied:
+        """A loaded matrix; where there is no head of its own it is the embedding."""
+        if role == "head" and (role, layer) not in self._items:
             role = "embed"
         item = self._items[role, layer]
         n, k = item.shape
