@@ -27,15 +27,21 @@ from jinja2.utils import pass_context
 from jinja2.visitor import NodeTransformer
 
 SIZE_LIMIT = 16 << 20
-"""Characters that a value or the whole output may have; list and mapping entries count as one."""
+"""Characters that a value or the whole output may have."""
+
+ENTRY_LIMIT = 1 << 20
+"""Entries that a list or mapping may have, with all that is in it; shared parts count each time."""
+
+_BIT_LIMIT = 100_000
+"""Bits that a whole number may have."""
 
 SECONDS = 10.0
 """Time a rendering may take. Real templates take milliseconds."""
 
-_WIDTH_LIMIT = 10_000
+_WIDTH_LIMIT = 1_000
 """The largest number that a filter or a string method takes: paddings and indents are small."""
 
-_WIDE_FORMAT = re.compile(r"[%{][^%{}]*?\d{5,}|%[^a-zA-Z%]*\*")
+_WIDE_FORMAT = re.compile(r"[%{][^%{}]*?\d{4,}|%[^a-zA-Z%]*\*")
 
 
 class _Meter:
@@ -60,36 +66,38 @@ _meter: ContextVar[_Meter] = ContextVar("meter")
 
 
 def _too_large() -> NoReturn:
-    raise SecurityError(f"the template builds a text or list of more than {SIZE_LIMIT} characters or entries")
+    raise SecurityError(f"the template builds a text of over {SIZE_LIMIT} characters, or a list or number as large")
 
 
 def _measure(value: Any) -> int:
-    """Return the size of a value as text, roughly; shared parts count each time.
+    """Return the number of characters in a value, roughly; shared parts count each time.
 
-    Raises SecurityError over the limit.
+    Raises SecurityError for a value over the limits.
     """
-    size = 0
+    size = entries = 0
     stack = [value]
     while stack:
         item = stack.pop()
         if isinstance(item, str | bytes):
             size += len(item)
         elif isinstance(item, Mapping):
-            size += len(item)
+            entries += 2 * len(item)
             stack.extend(item.keys())
             stack.extend(item.values())
         elif isinstance(item, list | tuple | set | frozenset):
-            size += len(item)
+            entries += len(item)
             stack.extend(item)
-        elif isinstance(item, int):
-            size += item.bit_length() // 3
-        if size > SIZE_LIMIT or len(stack) > SIZE_LIMIT:
+        elif isinstance(item, int) and item.bit_length() > _BIT_LIMIT:
             _too_large()
-    return size
+        if size > SIZE_LIMIT or entries > ENTRY_LIMIT:
+            _too_large()
+    return size + entries
 
 
 def _check_text_operation(name: str, text: Any, args: tuple[Any, ...], numbers: list[Any]) -> None:
-    """Refuse filters and string methods whose result is much larger than what they are given."""
+    """Refuse filters and string methods whose result would be much larger than what they are given."""
+    if name == "translate":
+        raise SecurityError("str.translate is not for templates")
     if any(isinstance(n, int) and abs(n) > _WIDTH_LIMIT for n in (*args, *numbers)):
         raise SecurityError(f"{name}: a number over {_WIDTH_LIMIT}")
     if name == "replace" and len(args) >= 2 and all(isinstance(a, str) for a in (text, *args[:2])):
@@ -99,13 +107,14 @@ def _check_text_operation(name: str, text: Any, args: tuple[Any, ...], numbers: 
     elif name == "join" and args and isinstance(args[0], str):
         size = _measure(text) * max(1, len(args[0]))
     elif name == "indent" and isinstance(text, str):
-        size = len(text) + text.count("\n") * max((n for n in (*args, *numbers) if isinstance(n, int)), default=4)
+        widths = [len(n) if isinstance(n, str) else n for n in (*args, *numbers) if isinstance(n, int | str)]
+        size = len(text) + text.count("\n") * max(widths, default=4)
     else:
         size = 0
     if size > SIZE_LIMIT:
         _too_large()
     if name in ("format", "format_map") and isinstance(text, str) and _WIDE_FORMAT.search(text):
-        raise SecurityError("a format with a width of five digits or more")
+        raise SecurityError("a format with a width of four digits or more")
 
 
 def _bounded_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -137,12 +146,21 @@ def _timed(_: Context, iterable: Any) -> Any:
     return iterable
 
 
-def _concat(parts: list[Any]) -> str:
+@pass_context
+def _measured(_: Context, value: Any) -> Any:
+    _meter.get().tick()
+    _measure(value)
+    return value
+
+
+@pass_context
+def _concat(_: Context, parts: list[Any]) -> str:
+    _measure(parts)
     return "".join(map(str, parts))
 
 
 class _Instrument(NodeTransformer):
-    """Puts the meter into what the sandbox cannot intercept: loops, `~` and literal text."""
+    """Puts the meter into what the sandbox cannot intercept: loops, `~`, displays of lists and dicts, literal text."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - the name is jinja2's
         self.generic_visit(node)
@@ -153,6 +171,14 @@ class _Instrument(NodeTransformer):
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
         return _filter("engine_concat", nodes.List(node.nodes, lineno=node.lineno))
+
+    def visit_List(self, node: nodes.List) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        return _filter("engine_measured", node)
+
+    def visit_Dict(self, node: nodes.Dict) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        return _filter("engine_measured", node)
 
     def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Node:  # noqa: N802
         return _filter("engine_literal", nodes.Const(node.data, lineno=node.lineno))
@@ -179,12 +205,16 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def __init__(self) -> None:
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], finalize=_write)
-        del self.globals["lipsum"]
+        del self.globals["lipsum"], self.filters["wordwrap"], self.filters["urlize"], self.filters["pprint"]
         self.globals |= {"raise_exception": _raise_exception, "strftime_now": _strftime_now}
         self.filters["tojson"] = _tojson
-        self.filters["engine_concat"] = _concat
         self.filters = {name: _bounded_filter(name, function) for name, function in self.filters.items()}
-        self.filters |= {"engine_literal": _literal, "engine_timed": _timed}
+        self.filters |= {
+            "engine_concat": _concat,
+            "engine_literal": _literal,
+            "engine_measured": _measured,
+            "engine_timed": _timed,
+        }
 
     def from_string(self, source: Any, *args: Any, **kwargs: Any) -> Template:
         """Compile a template with the meter in it."""
@@ -193,20 +223,20 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Compute `left operator right` unless the result would be huge."""
-        size = _measure((left, right))
-        if operator == "**" and abs(right) * max(1, size) > _WIDTH_LIMIT:
-            _too_large()
+        _measure([left, right])
         if operator == "*":
             _check_product(left, right)
-        if operator == "%" and isinstance(left, str):
+        elif operator == "%" and isinstance(left, str):
             _check_text_operation("format", left, (), [])
+        elif operator == "**" and isinstance(left, int) and left.bit_length() * right > _BIT_LIMIT:
+            _too_large()
         return super().call_binop(context, operator, left, right)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - as in jinja2
         """Call a function, macro or method of the template's values."""
         _meter.get().tick()
         _measure([*args, *kwargs.values()])
-        owner = getattr(__obj, "__self__", None)
+        owner = getattr(getattr(__obj, "__wrapped__", __obj), "__self__", None)  # the sandbox wraps str.format
         if isinstance(owner, str):
             _check_text_operation(__obj.__name__, owner, args, list(kwargs.values()))
         result = super().call(__context, __obj, *args, **kwargs)
