@@ -27,7 +27,9 @@ from .families import read_spec
 from .kernels.formats import I4G, I8R, LAYOUT
 from .kernels.packing import pack
 from .model.spec import ModelSpec, Role
-from .model.weights import PACKED_SUFFIX, Weights, merged_name
+from .model.expert_layouts import merged_name
+from .model.tensors import PACKED_SUFFIX
+from .model.weights import Weights
 
 Floats = npt.NDArray[np.float32]
 

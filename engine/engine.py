@@ -31,7 +31,7 @@ from .kernels.team import Team, physical_cores
 from .kernels.warm import compile_kernels
 from .model.build import Lossy
 from .model.forward import Model, OnRoute, StoppedError
-from .model.kv import KVCache, kv_bytes_per_token, kv_format
+from .model.kv import KVCache, kv_bytes, kv_format
 from .model.spec import ModelSpec
 from .model.weights import Weights
 from .model.workspace import HEAD_ROWS, Workspace, is_packed, work_bytes
@@ -122,12 +122,11 @@ class Engine:
         progress(Notice(text))
 
     def _needs(self, weights: Weights, threads: int) -> Needs:
-        spec = self.spec
-        ropes = len({layer.attention.rope.dim for layer in spec.layers})
-        fixed, per_row = work_bytes(spec, threads, ropes)
+        spec, fmt = self.spec, self._kv_format(weights)
+        fixed, per_row = work_bytes(spec, threads)
         return Needs(
             dense=weights.dense_bytes,
-            kv_per_token=kv_bytes_per_token(spec, self._kv_format(weights)),
+            kv=lambda context: kv_bytes(spec, context, fmt),
             slot_bytes=weights.experts.slot_bytes,
             moe_layers=len(spec.moe_layers),
             experts=spec.experts,
@@ -169,12 +168,11 @@ class Engine:
 
     def _make_model(self, weights: Weights, plan: Plan, threads: int) -> Model:
         options, spec = self._options, self.spec
-        ropes = len({layer.attention.rope.dim for layer in spec.layers})
         placement = Placement(self.board, plan.slots, plan.slot_bytes, plan.cap)
         return Model(
             spec,
             weights,
-            Workspace(spec, plan.chunk, threads, ropes),
+            Workspace(spec, plan.chunk, threads),
             KVCache(spec, plan.context, self._kv_format(weights)),
             placement,
             Streamer(weights.experts, placement, self._readers, self.board),

@@ -9,6 +9,7 @@ process stays within it: the arena never grows.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +36,7 @@ class Needs:
     """What a model needs, in bytes. `work` depends on the rows of a block: fixed part plus so much a row."""
 
     dense: int
-    kv_per_token: int
+    kv: Callable[[int], int]  # of a context in tokens
     slot_bytes: int
     moe_layers: int
     experts: int
@@ -105,9 +106,9 @@ def make_plan(needs: Needs, options: EngineOptions) -> tuple[Plan, list[str]]:
     fewest = _slots(needs, options.cap or 1, 1)
     if options.context is None:
         # A window chosen by us may shrink, so that a small budget still runs; one the person chose may not.
-        while context > SMALLEST_CONTEXT and fixed + context * needs.kv_per_token + fewest * needs.slot_bytes > budget:
+        while context > SMALLEST_CONTEXT and fixed + needs.kv(context) + fewest * needs.slot_bytes > budget:
             context = max(SMALLEST_CONTEXT, context // 2)
-    kv = context * needs.kv_per_token
+    kv = needs.kv(context)
     room = budget - fixed - kv
     if room < fewest * needs.slot_bytes:
         least = fixed + kv + fewest * needs.slot_bytes

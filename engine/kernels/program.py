@@ -71,12 +71,12 @@ def _mixture(op: Any, m: Any, state: Any, sync: int, scratch: int) -> None:
 
 @njit(cache=True, nogil=True)
 def run(
-    ops: Any, attentions: Any, mixtures: Any, state: Any, start: int, end: int, sync: int, threads: int, number: int
+    ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, threads: int, number: int
 ) -> int:
     """Run operations start..end-1; returns the index after the last one run (end, or less after a pause).
 
-    ops, attentions, mixtures: arrays of records.OP, ATTENTION, MIXTURE; state: int64 [STATE_CELLS]. Called through
-    `Team.run`, which appends sync, threads and number.
+    ops: array of records.OP; tables: records.Tables; state: int64 [STATE_CELLS]. Called through `Team.run`, which
+    appends sync, threads and number.
     """
     scratch = state[SCRATCH] + number * state[SCRATCH_BYTES]
     for i in range(start, end):
@@ -84,18 +84,18 @@ def run(
         if op.code <= SILU_MUL:
             _basic(op, state, sync, scratch)
         elif op.code == ROTATE:
-            ops_attention.rotate(attentions[op.index], state, sync)
+            ops_attention.rotate(tables.attentions[op.index], state, sync)
         elif op.code == ATTEND:
-            ops_attention.attend(attentions[op.index], state, sync, scratch)
+            ops_attention.attend(tables.attentions[op.index], state, sync, scratch)
         elif op.code == UNION:
             if number == 0:
-                ops_experts.union(mixtures[op.index], state)
+                ops_experts.union(tables.mixtures[op.index], state)
         elif op.code == LAYER:
             if number == 0:
                 i64(state[COUNTERS])[BOARD_LAYER] = op.index
                 state[PAUSE] = state[STOP]
         else:
-            _mixture(op, mixtures[op.index], state, sync, scratch)
+            _mixture(op, tables.mixtures[op.index], state, sync, scratch)
         barrier(sync, threads)
         if (op.code == UNION or op.code == LAYER) and state[PAUSE] != 0:
             return i + 1

@@ -9,9 +9,10 @@ All addresses are bytes, all sizes elements unless a name says bytes; matrices a
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 # Operations -------------------------------------------------------------------------------------------------------
 
@@ -128,9 +129,21 @@ KEY_TILE: Final = 64
 """Keys that attention handles between two rescalings; tiles start at multiples of it, whatever the rows of a forward."""
 
 
-def scratch_bytes(max_rows: int, experts: int, group: int, dim: int) -> int:
-    """Bytes of scratch a thread needs: row addresses, two blocks of products, routing scores, attention sums."""
-    products = max_rows * (8 + 2 * 16 * 4)
-    routing = experts * 12
-    attention = group * (8 + 4 * (KEY_TILE + 16 + dim + 4))
-    return -(-max(products, routing, attention, 1024) // 64) * 64 + 64
+def attention_scratch(group: int, dim: int) -> int:
+    """Bytes of scratch for attention with `group` query heads a key head: addresses, scores, weights, sums."""
+    return group * (8 + 4 * (KEY_TILE + 16 + dim + 4))
+
+
+def scratch_bytes(max_rows: int, experts: int) -> int:
+    """Bytes of scratch a thread needs for products (row addresses, two blocks of results) and for routing."""
+    return -(-max(max_rows * (8 + 2 * 16 * 4), experts * 12, 1024) // 64) * 64
+
+
+class Tables(NamedTuple):
+    """The records that operations point to, one array a kind."""
+
+    attentions: npt.NDArray[Any]
+    mixtures: npt.NDArray[Any]
+
+
+TABLE_TYPES: Final[dict[str, np.dtype[Any]]] = {"attentions": ATTENTION, "mixtures": MIXTURE}

@@ -9,7 +9,7 @@ import numpy as np
 from numba.core import event
 
 from . import program
-from .records import ATTENTION, MIXTURE, OP, STATE_CELLS
+from .records import OP, STATE_CELLS, TABLE_TYPES, Tables
 
 KERNELS = 49
 """Functions that one program compiles; only the progress line depends on it."""
@@ -35,8 +35,8 @@ def compile_kernels(progress: Callable[[int, int], None]) -> None:
     event.register("numba:compile", listener)
     try:
         program.run(
-            np.zeros(1, OP), np.zeros(1, ATTENTION), np.zeros(1, MIXTURE), np.zeros(STATE_CELLS, np.int64),
-            0, 0, 0, 1, 0,
+            np.zeros(1, OP), Tables(**{name: np.zeros(1, dtype) for name, dtype in TABLE_TYPES.items()}),
+            np.zeros(STATE_CELLS, np.int64), 0, 0, 0, 1, 0,
         )  # fmt: skip
     finally:
         event.unregister("numba:compile", listener)

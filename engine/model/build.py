@@ -17,13 +17,13 @@ from ..experts.placement import Placement
 from ..kernels import records as r
 from ..kernels.quantize import q8_bytes
 from .kv import KVCache
+from .mixers import mixer_of
 from .rope import RopeTable
-from .spec import Attention, DenseMlp, Mixture, ModelSpec, Role, Rope
+from .spec import DenseMlp, Mixture, ModelSpec, Role, Rope
 from .weights import Matrix, Weights
 from .workspace import Workspace, is_packed
 
 _SCORES = {"softmax": r.SOFTMAX, "sigmoid": r.SIGMOID}
-_QK_NORM = {"none": r.NO_NORM, "head": r.NORM_HEAD, "projection": r.NORM_PROJECTION}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,20 @@ class Lossy:
 
 @dataclass(slots=True)
 class Program:
-    """The compiled model. `body` computes a block of rows, `head` the logits of some of them."""
+    """The compiled model. Operations up to `body_end` compute a block of rows, the rest the logits of some of them.
+
+    combine_after: from the operation after a mixture's UNION to its COMBINE.
+    """
 
     ops: npt.NDArray[Any]
-    attentions: npt.NDArray[Any]
-    mixtures: npt.NDArray[Any]
+    tables: r.Tables
     body_end: int
     ropes: list[RopeTable]
     combine_after: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class _Buffer:
+class Rows:
     """Rows of float32 that an operation reads or writes."""
 
     address: int
@@ -55,179 +57,159 @@ class _Buffer:
 
 
 class Builder:
-    """Builds one program. `build` is called once."""
+    """Builds one program; mixers emit through it. `build` is called once."""
 
     def __init__(
         self, spec: ModelSpec, weights: Weights, space: Workspace, kv: KVCache, placement: Placement, board: Board
     ) -> None:
-        self._spec, self._weights, self._space, self._kv = spec, weights, space, kv
-        self._placement, self._board = placement, board
+        self.spec, self.weights, self.space = spec, weights, space
+        self._kv, self._placement, self._board = kv, placement, board
         self._ops: list[dict[str, Any]] = []
-        self._attentions: list[dict[str, Any]] = []
-        self._mixtures: list[dict[str, Any]] = []
+        self._records: dict[str, list[dict[str, Any]]] = {name: [] for name in r.TABLE_TYPES}
         self._ropes: dict[int, tuple[Rope, int]] = {}
         self._tables: list[RopeTable] = []
         self._combine_after: dict[int, int] = {}
 
     def build(self, lossy: Lossy) -> Program:
         """Emit every operation."""
-        spec, at = self._spec, self._space.address
-        embed = self._weights.matrix("embed")
-        self._emit(
+        spec, at = self.spec, self.space.address
+        embed = self.weights.matrix("embed")
+        self.emit(
             r.EMBED, fmt=embed.fmt, x=at["ids"], y=at["residual"], y_stride=spec.hidden * 4, w=embed.address,
             k=spec.hidden, f=1.0,
         )  # fmt: skip
+        residual, normed = self.rows("residual", spec.hidden), self.rows("normed", spec.hidden)
         for index, layer in enumerate(spec.layers):
-            self._emit(r.LAYER, index=index)
-            self._attention(index, layer.attention)
+            self.emit(r.LAYER, index=index)
+            self.norm("input_norm", index, residual, normed)
+            mixer_of(spec, index).emit(self, self._kv.layers[index])
+            self.norm("post_norm", index, residual, normed)
             if isinstance(layer.mlp, DenseMlp):
                 self._dense(index)
             else:
                 self._mixture(index, layer.mlp, lossy)
         body_end = len(self._ops)
         self._head()
-        return Program(
-            _pack(self._ops, r.OP), _pack(self._attentions, r.ATTENTION), _pack(self._mixtures, r.MIXTURE),
-            body_end, self._tables, self._combine_after,
-        )  # fmt: skip
+        tables = r.Tables(**{name: _pack(self._records[name], dtype) for name, dtype in r.TABLE_TYPES.items()})
+        return Program(_pack(self._ops, r.OP), tables, body_end, self._tables, self._combine_after)
 
-    def _emit(self, code: int, **values: Any) -> None:
+    # what mixers emit with
+
+    def emit(self, code: int, **values: Any) -> None:
+        """Append an operation; fields not named are zero."""
         self._ops.append({"code": code, **values})
 
-    def _buffer(self, name: str, columns: int) -> _Buffer:
-        return _Buffer(self._space.address[name], columns * 4)
+    def record(self, table: str, values: dict[str, Any]) -> int:
+        """Append a record to a table; returns its index."""
+        self._records[table].append(values)
+        return len(self._records[table]) - 1
 
-    # pieces that layers share
+    def rows(self, name: str, columns: int) -> Rows:
+        """The rows of a buffer, `columns` wide."""
+        return Rows(self.space.address[name], columns * 4)
 
-    def _norm(self, role: Role, layer: int, source: _Buffer, target: _Buffer, rows: int = r.ALL_ROWS) -> None:
-        self._emit(
+    def norm(self, role: Role, layer: int, source: Rows, target: Rows, rows: int = r.ALL_ROWS) -> None:
+        """target = RMS norm of source, over the model's width."""
+        self.emit(
             r.NORM, rows=rows, x=source.address, x_stride=source.stride, y=target.address, y_stride=target.stride,
-            w=self._weights.vector(role, layer), n=self._spec.hidden, f=self._spec.norm_eps,
+            w=self.weights.vector(role, layer), n=self.spec.hidden, f=self.spec.norm_eps,
         )  # fmt: skip
 
-    def _inputs(
-        self, source: _Buffer, k: int, formats: Sequence[int], rows: int = r.ALL_ROWS, into: str = "quantized"
+    def quantise(
+        self, source: Rows, k: int, formats: Sequence[int], rows: int = r.ALL_ROWS, into: str = "quantized"
     ) -> None:
         """Quantise rows of activations once for all the weights that take them so."""
         if any(is_packed(fmt) for fmt in formats):
-            self._emit(
+            self.emit(
                 r.QUANTIZE, rows=rows, x=source.address, x_stride=source.stride, k=k,
-                y=self._space.address[into], y_stride=q8_bytes(k),
+                y=self.space.address[into], y_stride=q8_bytes(k),
             )  # fmt: skip
 
-    def _linear(
-        self, matrix: Matrix, source: _Buffer, target: _Buffer, bias: int = 0, mode: int = r.STORE,
+    def linear(
+        self, matrix: Matrix, source: Rows, target: Rows, bias: int = 0, mode: int = r.STORE,
         rows: int = r.ALL_ROWS, quantized: str = "quantized",
     ) -> None:  # fmt: skip
+        """target (+)= matrix . source + bias; a packed matrix reads what `quantise` left in `quantized`."""
         packed = is_packed(matrix.fmt)
-        self._emit(
+        self.emit(
             r.LINEAR, fmt=matrix.fmt, rows=rows, mode=mode,
-            x=self._space.address[quantized] if packed else source.address,
+            x=self.space.address[quantized] if packed else source.address,
             x_stride=q8_bytes(matrix.k) if packed else source.stride,
             y=target.address, y_stride=target.stride, w=matrix.address, step=matrix.step, b=bias,
             n=matrix.n, k=matrix.k,
         )  # fmt: skip
 
-    def _gated_mlp(self, layer: int, roles: tuple[Role, Role, Role], target: _Buffer, mode: int) -> None:
-        """target (+)= down(silu(gate x) * up x) of the normed rows; `_inputs` has seen to their quantised form."""
-        gate, up, down = (self._weights.matrix(role, layer) for role in roles)
-        normed = self._buffer("normed", self._spec.hidden)
-        gate_out, up_out = self._buffer("gate", gate.n), self._buffer("up", gate.n)
-        self._linear(gate, normed, gate_out)
-        self._linear(up, normed, up_out)
-        self._emit(
-            r.SILU_MUL, x=gate_out.address, x_stride=gate_out.stride, w=up_out.address, y=gate_out.address,
-            y_stride=gate_out.stride, n=gate.n,
-        )  # fmt: skip
-        self._inputs(gate_out, gate.n, (down.fmt,), into="quantized_mlp")
-        self._linear(down, gate_out, target, mode=mode, quantized="quantized_mlp")
-
-    # layers
-
-    def _attention(self, layer: int, a: Attention) -> None:
-        spec, weights, at = self._spec, self._weights, self._space.address
-        residual, normed = self._buffer("residual", spec.hidden), self._buffer("normed", spec.hidden)
-        q, k, v, o = (weights.matrix(role, layer) for role in ("q", "k", "v", "o"))
-        self._norm("input_norm", layer, residual, normed)
-        self._inputs(normed, spec.hidden, (q.fmt, k.fmt, v.fmt))
-        self._linear(q, normed, self._buffer("q", q.n), weights.vector("q_bias", layer))
-        self._linear(k, normed, self._buffer("k", k.n), weights.vector("k_bias", layer))
-        self._linear(v, normed, self._buffer("v", v.n), weights.vector("v_bias", layer))
-        cos, sin = self._rope(a.rope)
-        cache = self._kv.layers[layer]
-        self._attentions.append({
-            "q": at["q"], "k": at["k"], "v": at["v"], "out": at["attended"],
-            "cache_k": cache.keys, "cache_v": cache.values, "capacity": self._kv.capacity, "fmt": self._kv.fmt,
-            "heads": a.heads, "kv_heads": a.kv_heads, "dim": a.head_dim,
-            "norm": _QK_NORM[a.qk_norm], "q_norm": weights.vector("q_norm", layer),
-            "k_norm": weights.vector("k_norm", layer), "eps": spec.norm_eps,
-            "cos": cos, "sin": sin, "rope_dim": a.rope.dim, "pairs": int(a.rope.pairs),
-            "clip": a.clip or 0.0, "scale": a.head_dim**-0.5, "window": a.window or 0,
-        })  # fmt: skip
-        self._emit(r.ROTATE, index=len(self._attentions) - 1)
-        self._emit(r.ATTEND, index=len(self._attentions) - 1)
-        attended = self._buffer("attended", o.k)
-        self._inputs(attended, o.k, (o.fmt,))
-        self._linear(o, attended, residual, weights.vector("o_bias", layer), mode=r.ADD)
-
-    def _rope(self, rope: Rope) -> tuple[int, int]:
+    def rope(self, rope: Rope) -> tuple[int, int]:
         """Addresses of the cos and sin rows of a rotary embedding; equal ones share a table."""
+        rows = self.space.rows
         for known, address in self._ropes.values():
             if known == rope:
-                return address, address + self._space.rows * rope.dim * 2
-        rows, number = self._space.rows, len(self._ropes)
+                return address, address + rows * rope.dim * 2
         skip = sum(known.dim * 4 * rows for known, _ in self._ropes.values())
-        address = self._space.address["rope"] + skip
-        self._ropes[number] = (rope, address)
+        address = self.space.address["rope"] + skip
+        self._ropes[len(self._ropes)] = (rope, address)
         shape = (rows, rope.dim // 2)
-        cos = self._space.array("rope", shape, np.float32, skip)
-        sin = self._space.array("rope", shape, np.float32, skip + rows * rope.dim * 2)
+        cos = self.space.array("rope", shape, np.float32, skip)
+        sin = self.space.array("rope", shape, np.float32, skip + rows * rope.dim * 2)
         self._tables.append(RopeTable(rope, cos, sin))
         return address, address + rows * rope.dim * 2
 
+    # the second half of a layer
+
+    def _gated_mlp(self, layer: int, roles: tuple[Role, Role, Role], target: Rows, mode: int) -> None:
+        """target (+)= down(silu(gate x) * up x) of the normed rows; `quantise` has seen to their quantised form."""
+        gate, up, down = (self.weights.matrix(role, layer) for role in roles)
+        normed = self.rows("normed", self.spec.hidden)
+        gate_out, up_out = self.rows("gate", gate.n), self.rows("up", gate.n)
+        self.linear(gate, normed, gate_out)
+        self.linear(up, normed, up_out)
+        self.emit(
+            r.SILU_MUL, x=gate_out.address, x_stride=gate_out.stride, w=up_out.address, y=gate_out.address,
+            y_stride=gate_out.stride, n=gate.n,
+        )  # fmt: skip
+        self.quantise(gate_out, gate.n, (down.fmt,), into="quantized_mlp")
+        self.linear(down, gate_out, target, mode=mode, quantized="quantized_mlp")
+
     def _dense(self, layer: int) -> None:
-        residual, normed = self._buffer("residual", self._spec.hidden), self._buffer("normed", self._spec.hidden)
+        residual, normed = self.rows("residual", self.spec.hidden), self.rows("normed", self.spec.hidden)
         roles: tuple[Role, Role, Role] = ("gate", "up", "down")
-        self._norm("post_norm", layer, residual, normed)
-        self._inputs(normed, self._spec.hidden, [self._weights.matrix(role, layer).fmt for role in roles[:2]])
+        self.quantise(normed, self.spec.hidden, [self.weights.matrix(role, layer).fmt for role in roles[:2]])
         self._gated_mlp(layer, roles, residual, r.ADD)
 
     def _mixture(self, layer: int, mixture: Mixture, lossy: Lossy) -> None:
-        spec, at = self._spec, self._space.address
-        residual, normed = self._buffer("residual", spec.hidden), self._buffer("normed", spec.hidden)
-        self._norm("post_norm", layer, residual, normed)
-        router = self._weights.matrix("router", layer)
-        self._linear(router, normed, self._buffer("router", router.n))
-        packed = is_packed(self._weights.experts.fmt)
-        takers = [self._weights.experts.fmt]
+        spec = self.spec
+        normed = self.rows("normed", spec.hidden)
+        router = self.weights.matrix("router", layer)
+        self.linear(router, normed, self.rows("router", router.n))
+        packed = is_packed(self.weights.experts.fmt)
+        takers = [self.weights.experts.fmt]
         shared: tuple[Role, Role, Role] = ("shared_gate", "shared_up", "shared_down")
         if mixture.shared_width:
-            takers += [self._weights.matrix(role, layer).fmt for role in shared[:2]]
-        self._inputs(normed, spec.hidden, takers)
+            takers += [self.weights.matrix(role, layer).fmt for role in shared[:2]]
+        self.quantise(normed, spec.hidden, takers)
         if mixture.shared_width:
-            self._gated_mlp(layer, shared, self._buffer("shared", spec.hidden), r.STORE)
+            self._gated_mlp(layer, shared, self.rows("shared", spec.hidden), r.STORE)
         if mixture.shared_gated:
-            gate = self._weights.matrix("shared_expert_gate", layer)
-            self._linear(gate, normed, self._buffer("shared_gate", 1))
-        index = len(self._mixtures)
-        self._mixtures.append(self._mixture_record(layer, mixture, lossy, packed))
-        self._emit(r.ROUTE, index=index)
-        self._emit(r.UNION, index=index)
+            gate = self.weights.matrix("shared_expert_gate", layer)
+            self.linear(gate, normed, self.rows("shared_gate", 1))
+        index = self.record("mixtures", self._mixture_record(layer, mixture, lossy, packed))
+        self.emit(r.ROUTE, index=index)
+        self.emit(r.UNION, index=index)
         after_union = len(self._ops)
-        self._emit(r.EXPERTS_UP, index=index)
+        self.emit(r.EXPERTS_UP, index=index)
         if packed:
-            self._emit(r.EXPERTS_QUANTIZE, index=index)
-        self._emit(r.EXPERTS_DOWN, index=index)
+            self.emit(r.EXPERTS_QUANTIZE, index=index)
+        self.emit(r.EXPERTS_DOWN, index=index)
         self._combine_after[after_union] = len(self._ops)
-        self._emit(r.COMBINE, index=index)
+        self.emit(r.COMBINE, index=index)
 
     def _mixture_record(self, layer: int, mixture: Mixture, lossy: Lossy, packed: bool) -> dict[str, Any]:
-        spec, at, source, router = self._spec, self._space.address, self._weights.experts, mixture.router
+        spec, at, source, router = self.spec, self.space.address, self.weights.experts, mixture.router
         placement, board = self._placement, self._board
         gate_step, up_step, down_step = source.steps
         return {
             "layer": layer, "experts": mixture.experts, "top_k": min(router.top_k, lossy.top_k or router.top_k),
-            "logits": at["router"], "bias": self._weights.vector("router_bias", layer),
+            "logits": at["router"], "bias": self.weights.vector("router_bias", layer),
             "scores": _SCORES[router.scores], "groups": router.groups, "top_groups": router.top_groups,
             "renormalise": int(router.renormalise), "renorm_eps": router.renorm_eps, "scaling": router.scaling,
             "top_p": lossy.top_p or 1.0,
@@ -246,16 +228,16 @@ class Builder:
         }  # fmt: skip
 
     def _head(self) -> None:
-        spec = self._spec
-        head, normed = self._weights.matrix("head"), self._buffer("normed", spec.hidden)
-        self._norm("final_norm", 0, self._buffer("residual", spec.hidden), normed, r.HEAD_GATHER)
-        self._inputs(normed, spec.hidden, (head.fmt,), r.HEAD_ROWS)
-        self._linear(head, normed, self._buffer("logits", spec.vocab), rows=r.HEAD_ROWS)
+        spec = self.spec
+        head, normed = self.weights.matrix("head"), self.rows("normed", spec.hidden)
+        self.norm("final_norm", 0, self.rows("residual", spec.hidden), normed, r.HEAD_GATHER)
+        self.quantise(normed, spec.hidden, (head.fmt,), r.HEAD_ROWS)
+        self.linear(head, normed, self.rows("logits", spec.vocab), rows=r.HEAD_ROWS)
 
 
 def _pack(rows: list[dict[str, Any]], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Records as an array; fields not named are zero."""
-    packed = np.zeros(len(rows), dtype)
+    """Records as an array; fields not named are zero. Never empty, so that its address exists."""
+    packed = np.zeros(max(1, len(rows)), dtype)
     for index, row in enumerate(rows):
         for name, value in row.items():
             packed[index][name] = value

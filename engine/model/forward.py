@@ -107,14 +107,14 @@ class Model:
     def _run(self, start: int, end: int) -> int:
         program = self._program
         before = time.perf_counter_ns()
-        reached = self._team.run(run, program.ops, program.attentions, program.mixtures, self._state, start, end)
+        reached = self._team.run(run, program.ops, program.tables, self._state, start, end)
         self._board.counters[Counter.COMPUTE_NS] += time.perf_counter_ns() - before
         return int(reached)
 
     def _serve(self, after_union: int, rows: int) -> int:
         """A mixture paused: write the trace, stream what is missing, compute. Returns where to go on."""
         state, program = self._state, self._program
-        record = program.mixtures[program.ops["index"][after_union - 1]]
+        record = program.tables.mixtures[program.ops["index"][after_union - 1]]
         layer = int(record["layer"])
         if self.on_route is not None:
             top_k = int(record["top_k"])

@@ -1,15 +1,17 @@
-"""The key/value cache: [kv_heads, capacity, head_dim] for keys and for values of every layer.
+"""What a model keeps of a conversation: keys and values, or a mixer's running state, layer by layer.
 
 Numbers are float32 where the weights came as floats, so that a reference can be met to the last digits, and float16 where
-the weights were quantised by us anyway: half the memory, half the reading. Sums over them are float32 always. Memory is reserved for the whole context and taken from the system page by page as the conversation grows.
+the weights were quantised by us anyway: half the memory, half the reading. Sums over them are float32 always. Memory is
+reserved for the whole context and taken from the system page by page as the conversation grows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..kernels.formats import F16, F32, itemsize
+from ..kernels.formats import F16, F32
 from ..kernels.memory import Block
+from .mixers import mixer_of
 from .spec import ModelSpec
 
 _PAGE = 4096
@@ -17,10 +19,11 @@ _PAGE = 4096
 
 @dataclass(frozen=True, slots=True)
 class LayerCache:
-    """Addresses of one layer's keys and values."""
+    """One layer's share: where it lies, for how many tokens, in which number format."""
 
-    keys: int
-    values: int
+    address: int
+    capacity: int
+    fmt: int
 
 
 def kv_format(choice: str | None, packed: bool) -> int:
@@ -28,23 +31,22 @@ def kv_format(choice: str | None, packed: bool) -> int:
     return {"f32": F32, "f16": F16, None: F16 if packed else F32}[choice]
 
 
-def kv_bytes_per_token(spec: ModelSpec, fmt: int) -> int:
-    """Bytes of cache that a token takes over all layers."""
-    return sum(2 * layer.attention.kv_heads * layer.attention.head_dim for layer in spec.layers) * itemsize(fmt)
+def _layer_bytes(spec: ModelSpec, layer: int, capacity: int, fmt: int) -> int:
+    return -(-mixer_of(spec, layer).cache_bytes(capacity, fmt) // _PAGE) * _PAGE
+
+
+def kv_bytes(spec: ModelSpec, capacity: int, fmt: int) -> int:
+    """Bytes for conversations of up to `capacity` tokens."""
+    return sum(_layer_bytes(spec, layer, capacity, fmt) for layer in range(len(spec.layers)))
 
 
 class KVCache:
-    """Keys and values of up to `capacity` tokens."""
+    """The memory of one conversation of up to `capacity` tokens."""
 
     def __init__(self, spec: ModelSpec, capacity: int, fmt: int) -> None:
-        self.capacity, self.fmt = capacity, fmt
-        sizes = [
-            -(-layer.attention.kv_heads * capacity * layer.attention.head_dim * itemsize(fmt) // _PAGE) * _PAGE
-            for layer in spec.layers
-        ]
-        self._block = Block(2 * sum(sizes), huge=False)
+        self._block = Block(kv_bytes(spec, capacity, fmt), huge=False)
         self.layers: list[LayerCache] = []
         address = self._block.address
-        for size in sizes:
-            self.layers.append(LayerCache(address, address + size))
-            address += 2 * size
+        for layer in range(len(spec.layers)):
+            self.layers.append(LayerCache(address, capacity, fmt))
+            address += _layer_bytes(spec, layer, capacity, fmt)

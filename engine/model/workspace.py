@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,8 @@ from ..kernels.formats import I4G, I8R
 from ..kernels.memory import Block
 from ..kernels.quantize import q8_bytes
 from ..kernels.records import scratch_bytes
-from .spec import Attention, DenseMlp, Mixture, ModelSpec
+from .mixers import Mixer, mixer_of
+from .spec import DenseMlp, Mixture, ModelSpec, Rope
 
 HEAD_ROWS = 8
 """Rows whose logits are computed at once."""
@@ -20,51 +20,33 @@ HEAD_ROWS = 8
 _ALIGN = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Widths:
-    """The widest rows of a model, in elements."""
-
-    q: int
-    kv: int
-    mlp: int
-    rope: int
-    group: int
-    head_dim: int
+def is_packed(fmt: int) -> bool:
+    """Whether a weight format takes activations quantised to int8."""
+    return fmt in (I8R, I4G)
 
 
-def widths(spec: ModelSpec) -> Widths:
-    """Read the widest rows off a spec."""
-    attentions: list[Attention] = [layer.attention for layer in spec.layers]
-    mlps = [
-        layer.mlp.width if isinstance(layer.mlp, DenseMlp) else layer.mlp.shared_width for layer in spec.layers
-    ]
-    return Widths(
-        q=max(a.heads * a.head_dim for a in attentions),
-        kv=max(a.kv_heads * a.head_dim for a in attentions),
-        mlp=max(mlps),
-        rope=max(a.rope.dim for a in attentions),
-        group=max(a.heads // a.kv_heads for a in attentions),
-        head_dim=max(a.head_dim for a in attentions),
-    )
+def distinct_ropes(mixers: list[Mixer]) -> list[Rope]:
+    """The rotary embeddings of a model, each once, in order of first use."""
+    found: list[Rope] = []
+    for mixer in mixers:
+        found.extend(rope for rope in mixer.ropes() if rope not in found)
+    return found
 
 
-def _sizes(spec: ModelSpec, rows: int, threads: int, ropes: int) -> dict[str, int]:
+def _sizes(spec: ModelSpec, rows: int, threads: int) -> dict[str, int]:
     """Bytes of every buffer."""
-    w = widths(spec)
+    mixers = [mixer_of(spec, layer) for layer in range(len(spec.layers))]
+    mlps = [layer.mlp.width if isinstance(layer.mlp, DenseMlp) else layer.mlp.shared_width for layer in spec.layers]
     mixture: Mixture = spec.mixture(spec.moe_layers[0])
-    pairs = rows * spec.top_k
-    return {
+    pairs, mlp = rows * spec.top_k, max(mlps)
+    sizes = {
         "ids": rows * 8,
         "residual": rows * spec.hidden * 4,
         "normed": rows * spec.hidden * 4,
-        "quantized": rows * q8_bytes(max(spec.hidden, w.q)),
-        "quantized_mlp": rows * q8_bytes(max(w.mlp, 1)),
-        "q": rows * w.q * 4,
-        "k": rows * w.kv * 4,
-        "v": rows * w.kv * 4,
-        "attended": rows * w.q * 4,
-        "gate": rows * w.mlp * 4,
-        "up": rows * w.mlp * 4,
+        "quantized": rows * q8_bytes(max(spec.hidden, *(mixer.widest_input() for mixer in mixers))),
+        "quantized_mlp": rows * q8_bytes(max(mlp, 1)),
+        "gate": rows * mlp * 4,
+        "up": rows * mlp * 4,
         "shared": rows * spec.hidden * 4,
         "shared_gate": rows * 4,
         "router": rows * spec.experts * 4,
@@ -74,38 +56,41 @@ def _sizes(spec: ModelSpec, rows: int, threads: int, ropes: int) -> dict[str, in
         "h": pairs * mixture.width * 4,
         "hq": pairs * q8_bytes(mixture.width),
         "y": pairs * spec.hidden * 4,
-        "rope": ropes * rows * w.rope * 4,
+        "rope": sum(rows * rope.dim * 4 for rope in distinct_ropes(mixers)),
         "job_expert": spec.experts * 8,
         "job_first": (spec.experts + 1) * 8,
         "job_pairs": pairs * 8,
         "active_jobs": spec.experts * 8,
         "expert_count": spec.experts * 8,
         "logits": HEAD_ROWS * spec.vocab * 4,
-        "scratch": threads * scratch_bytes(rows, spec.experts, w.group, w.head_dim),
+        "scratch": threads * max(scratch_bytes(rows, spec.experts), *(_padded(mixer.scratch()) for mixer in mixers)),
     }
+    for mixer in mixers:
+        for name, size in mixer.buffers(rows).items():
+            sizes[name] = max(sizes.get(name, 0), size)
+    return sizes
+
+
+def _padded(size: int) -> int:
+    return -(-size // _ALIGN) * _ALIGN
 
 
 def _total(sizes: dict[str, int]) -> int:
-    return sum(-(-size // _ALIGN) * _ALIGN for size in sizes.values())
+    return sum(_padded(size) for size in sizes.values())
 
 
-def work_bytes(spec: ModelSpec, threads: int, ropes: int) -> tuple[int, int]:
-    """(fixed bytes, bytes per row) of a workspace."""
-    one, two = (_total(_sizes(spec, rows, threads, ropes)) for rows in (64, 128))
+def work_bytes(spec: ModelSpec, threads: int) -> tuple[int, int]:
+    """(fixed bytes, bytes per row) of a workspace, from above."""
+    one, two = _total(_sizes(spec, 64, threads)), _total(_sizes(spec, 128, threads))
     per_row = -(-(two - one) // 64)
-    return max(0, one - 64 * per_row) + _ALIGN * len(_sizes(spec, 1, threads, ropes)), per_row
-
-
-def is_packed(fmt: int) -> bool:
-    """Whether a weight format takes activations quantised to int8."""
-    return fmt in (I8R, I4G)
+    return max(0, one - 64 * per_row) + _ALIGN * len(_sizes(spec, 1, threads)), per_row
 
 
 class Workspace:
     """Named buffers in one block; `address[name]`, and numpy views of those that Python touches."""
 
-    def __init__(self, spec: ModelSpec, rows: int, threads: int, ropes: int) -> None:
-        sizes = _sizes(spec, rows, threads, ropes)
+    def __init__(self, spec: ModelSpec, rows: int, threads: int) -> None:
+        sizes = _sizes(spec, rows, threads)
         self.rows = rows
         self.thread_scratch = sizes["scratch"] // threads
         self._block = Block(_total(sizes))
@@ -113,7 +98,7 @@ class Workspace:
         offset = 0
         for name, size in sizes.items():
             self._offsets[name] = offset
-            offset += -(-size // _ALIGN) * _ALIGN
+            offset += _padded(size)
         self.address = {name: self._block.address + at for name, at in self._offsets.items()}
 
     def array(self, name: str, shape: tuple[int, ...], dtype: Any, skip: int = 0) -> npt.NDArray[Any]:

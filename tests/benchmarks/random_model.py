@@ -20,7 +20,8 @@ from engine.experts.source import merged_bytes
 from engine.families import read_spec
 from engine.kernels.formats import I4G, I4G_UNIT, I8R, I8R_SCALES, LAYOUT, block_bytes
 from engine.model.spec import DenseMlp
-from engine.model.weights import PACKED_SUFFIX, merged_name
+from engine.model.tensors import PACKED_SUFFIX
+from engine.model.expert_layouts import merged_name
 
 SHAPES: dict[str, dict[str, Any]] = {
     "olmoe": {

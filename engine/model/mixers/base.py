@@ -1,0 +1,45 @@
+"""What every token mixer offers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from ..spec import Rope
+
+if TYPE_CHECKING:
+    from ..build import Builder
+    from ..kv import LayerCache
+    from ..tensors import Tensors
+
+
+class Mixer(ABC):
+    """The token mixer of one layer."""
+
+    @abstractmethod
+    def find(self, tensors: Tensors) -> None:
+        """Ask for the tensors of this layer."""
+
+    @abstractmethod
+    def buffers(self, rows: int) -> dict[str, int]:
+        """Name -> bytes of the buffers it works in; mixers share a name where they can share the memory."""
+
+    @abstractmethod
+    def scratch(self) -> int:
+        """Bytes of scratch that each thread needs."""
+
+    @abstractmethod
+    def cache_bytes(self, capacity: int, fmt: int) -> int:
+        """Bytes it keeps of a conversation of up to `capacity` tokens, in the cache's number format."""
+
+    @abstractmethod
+    def ropes(self) -> tuple[Rope, ...]:
+        """The rotary embeddings it uses."""
+
+    @abstractmethod
+    def widest_input(self) -> int:
+        """Columns of the widest activation it multiplies a matrix with."""
+
+    @abstractmethod
+    def emit(self, builder: Builder, cache: LayerCache) -> None:
+        """Emit the operations: the normed rows in, the result added to the residual."""

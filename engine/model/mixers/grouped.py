@@ -1,0 +1,91 @@
+"""Grouped-query attention (Ainslie et al. 2023): several query heads share a key and value head."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...kernels import records as r
+from ...kernels.formats import itemsize
+from ...kernels.records import attention_scratch
+from ..spec import Attention, ModelSpec, Rope
+from .base import Mixer
+
+if TYPE_CHECKING:
+    from ..build import Builder
+    from ..kv import LayerCache
+    from ..tensors import Tensors
+
+_QK_NORM = {"none": r.NO_NORM, "head": r.NORM_HEAD, "projection": r.NORM_PROJECTION}
+
+
+class GroupedQuery(Mixer):
+    """See spec.Attention. Cache: keys [kv_heads, capacity, head_dim], then values alike."""
+
+    def __init__(self, spec: ModelSpec, layer: int, kind: Attention) -> None:
+        self._spec, self._layer, self._kind = spec, layer, kind
+        self._q, self._kv = kind.heads * kind.head_dim, kind.kv_heads * kind.head_dim
+
+    def find(self, tensors: Tensors) -> None:
+        """q, k, v, o with their biases and norms."""
+        layer, hidden, kind, q, kv = self._layer, self._spec.hidden, self._kind, self._q, self._kv
+        tensors.matrix("q", layer, q, hidden)
+        tensors.matrix("k", layer, kv, hidden)
+        tensors.matrix("v", layer, kv, hidden)
+        tensors.matrix("o", layer, hidden, q)
+        if kind.qkv_bias:
+            tensors.vector("q_bias", layer, q)
+            tensors.vector("k_bias", layer, kv)
+            tensors.vector("v_bias", layer, kv)
+        if kind.out_bias:
+            tensors.vector("o_bias", layer, hidden)
+        if kind.qk_norm != "none":
+            whole = kind.qk_norm == "projection"
+            tensors.vector("q_norm", layer, q if whole else kind.head_dim)
+            tensors.vector("k_norm", layer, kv if whole else kind.head_dim)
+
+    def buffers(self, rows: int) -> dict[str, int]:
+        """Float32 rows of q, k, v and of the result."""
+        q, kv = rows * self._q * 4, rows * self._kv * 4
+        return {"q": q, "k": kv, "v": kv, "attended": q}
+
+    def scratch(self) -> int:
+        """Scores and sums of a group of heads."""
+        return attention_scratch(self._kind.heads // self._kind.kv_heads, self._kind.head_dim)
+
+    def cache_bytes(self, capacity: int, fmt: int) -> int:
+        """Keys and values."""
+        return 2 * capacity * self._kv * itemsize(fmt)
+
+    def ropes(self) -> tuple[Rope, ...]:
+        """One."""
+        return (self._kind.rope,)
+
+    def widest_input(self) -> int:
+        """The attended heads."""
+        return self._q
+
+    def emit(self, builder: Builder, cache: LayerCache) -> None:
+        """Project, rotate, attend, project back."""
+        spec, layer, kind, weights, at = self._spec, self._layer, self._kind, builder.weights, builder.space.address
+        residual, normed = builder.rows("residual", spec.hidden), builder.rows("normed", spec.hidden)
+        q, k, v, o = (weights.matrix(role, layer) for role in ("q", "k", "v", "o"))
+        builder.quantise(normed, spec.hidden, (q.fmt, k.fmt, v.fmt))
+        builder.linear(q, normed, builder.rows("q", q.n), weights.vector("q_bias", layer))
+        builder.linear(k, normed, builder.rows("k", k.n), weights.vector("k_bias", layer))
+        builder.linear(v, normed, builder.rows("v", v.n), weights.vector("v_bias", layer))
+        cos, sin = builder.rope(kind.rope)
+        index = builder.record("attentions", {
+            "q": at["q"], "k": at["k"], "v": at["v"], "out": at["attended"],
+            "cache_k": cache.address, "cache_v": cache.address + self.cache_bytes(cache.capacity, cache.fmt) // 2,
+            "capacity": cache.capacity, "fmt": cache.fmt,
+            "heads": kind.heads, "kv_heads": kind.kv_heads, "dim": kind.head_dim,
+            "norm": _QK_NORM[kind.qk_norm], "q_norm": weights.vector("q_norm", layer),
+            "k_norm": weights.vector("k_norm", layer), "eps": spec.norm_eps,
+            "cos": cos, "sin": sin, "rope_dim": kind.rope.dim, "pairs": int(kind.rope.pairs),
+            "clip": kind.clip or 0.0, "scale": kind.head_dim**-0.5, "window": kind.window or 0,
+        })  # fmt: skip
+        builder.emit(r.ROTATE, index=index)
+        builder.emit(r.ATTEND, index=index)
+        attended = builder.rows("attended", o.k)
+        builder.quantise(attended, o.k, (o.fmt,))
+        builder.linear(o, attended, residual, weights.vector("o_bias", layer), mode=r.ADD)
