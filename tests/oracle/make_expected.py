@@ -1,0 +1,220 @@
+"""Computes what `test_families` expects, with transformers in float32. Run by hand:
+
+    python -m tests.oracle.make_expected [CASE ...]
+
+in an environment of its own with torch 2.13 and transformers 5.24 (the tests need neither). Writes `expected/CASE.npz`:
+
+    fingerprint       of the case, so that a changed case is noticed
+    input_ids         uint16 [T]
+    logits            float32 [T, vocab]
+    greedy_ids        uint16 [24]
+    router_ids.L      uint8 [T + 23, k], ascending: layer L over the prompt and all but the last greedy token
+    router_weights.L  float32 [T + 23, k]: the factors really applied, in that order
+    router_gap        the least distance, in selection scores, between the last expert chosen and the first that was not
+    greedy_gap        the least distance between the best and the second logit
+
+and `expected/configs.json`: every case's config as transformers writes it back, a second spelling of the same model.
+
+A prompt is drawn token by token until no choice of experts hangs on a rounding error (GAP), and so is its end until no
+greedy choice does (GREEDY_GAP): then equal ids are a fair demand on an engine that sums in another order.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+from .cases import CASES
+from .checkpoints import Case, is_sparse, write
+
+EXPECTED = Path(__file__).parent / "expected"
+GREEDY = 24
+GAP = 1e-3
+GREEDY_GAP = 0.05
+DISTINCT = 8
+"""A greedy answer has at least so many different tokens: one that only repeats itself would test little."""
+
+PROMPT_TRIES = 400
+ANSWER_TRIES = 3000
+
+
+class Routing:
+    """What the routers decided in one forward: by layer, ids and weights [rows, k] and the gap of every row."""
+
+    def __init__(self) -> None:
+        self.ids: dict[int, np.ndarray] = {}
+        self.weights: dict[int, np.ndarray] = {}
+        self.gaps: dict[int, np.ndarray] = {}
+
+
+class Reference:
+    """A checkpoint in transformers, float32, eager attention and experts."""
+
+    def __init__(self, case: Case, folder: Path) -> None:
+        self.case = case
+        self.model, report = transformers.AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=torch.float32,
+            attn_implementation="eager",
+            experts_implementation="eager",
+            output_loading_info=True,
+        )
+        self.model.eval()
+        extra = f"model.layers.{case.config['num_hidden_layers']}."
+        stray = [key for key in report["unexpected_keys"] if not key.startswith(extra)]
+        assert not report["missing_keys"], report["missing_keys"]
+        assert not report["mismatched_keys"], report["mismatched_keys"]
+        assert not stray, stray
+        self.layers = [n for n in range(case.config["num_hidden_layers"]) if is_sparse(case.config, n)]
+
+    @contextmanager
+    def _listening(self) -> Iterator[Routing]:
+        routing = Routing()
+        hooks = []
+        for layer in self.layers:
+            gate = self.model.model.layers[layer].mlp.gate
+
+            def listen(module: Any, _inputs: Any, output: Any, layer: int = layer) -> None:
+                logits, weights, ids = output
+                order = ids.argsort(dim=-1)
+                routing.ids[layer] = ids.gather(1, order).numpy()
+                routing.weights[layer] = weights.gather(1, order).numpy()
+                routing.gaps[layer] = self._gaps(module, logits, ids)
+
+            hooks.append(gate.register_forward_hook(listen))
+        try:
+            yield routing
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _gaps(self, gate: Any, logits: torch.Tensor, ids: torch.Tensor) -> np.ndarray:
+        if not hasattr(gate, "e_score_correction_bias"):
+            scores = logits.float().softmax(-1)
+            return _distance(scores, ids.shape[1])
+        scores = logits.sigmoid() + gate.e_score_correction_bias
+        groups = scores.view(len(scores), gate.num_group, -1)
+        if gate.num_group == 1:
+            return _distance(scores, ids.shape[1])
+        sums = groups.topk(2, dim=-1)[0].sum(-1)
+        best = sums.topk(gate.topk_group, dim=-1)[1]
+        allowed = torch.zeros_like(sums).scatter_(1, best, 1).bool().unsqueeze(-1).expand_as(groups)
+        within = _distance(groups.masked_fill(~allowed, -torch.inf).reshape_as(scores), ids.shape[1])
+        return np.minimum(within, _distance(sums, gate.topk_group))
+
+    @torch.no_grad()
+    def run(self, ids: list[int]) -> tuple[np.ndarray, Routing]:
+        """Logits of all positions and the routing of a fresh forward."""
+        with self._listening() as routing:
+            logits = self.model(torch.tensor([ids]), use_cache=False).logits[0]
+        return logits.numpy(), routing
+
+
+def _distance(scores: torch.Tensor, chosen: int) -> np.ndarray:
+    """Between the `chosen`-th and the next score of each row."""
+    if chosen == scores.shape[1]:
+        return np.full(len(scores), np.inf)
+    ordered = scores.sort(dim=-1, descending=True)[0]
+    return (ordered[:, chosen - 1] - ordered[:, chosen]).numpy()
+
+
+def _narrow(routing: Routing) -> np.ndarray:
+    """Rows whose choice of experts is too close in some layer."""
+    return np.flatnonzero(np.min(list(routing.gaps.values()), axis=0) < GAP)
+
+
+def draw_prompt(reference: Reference, draw: np.random.Generator) -> list[int]:
+    """A prompt in which every choice of experts is clear. What comes later changes nothing earlier."""
+    vocab = reference.case.config["vocab_size"]
+    ids = draw.integers(vocab, size=reference.case.prompt).tolist()
+    for _ in range(PROMPT_TRIES):
+        narrow = _narrow(reference.run(ids)[1])
+        if not len(narrow):
+            return ids
+        ids[narrow[0] :] = draw.integers(vocab, size=len(ids) - narrow[0]).tolist()
+    raise SystemExit(f"{reference.case.name}: no clear prompt found; choose another seed")
+
+
+def answer(reference: Reference, prompt: list[int]) -> tuple[list[int], float] | None:
+    """24 greedy tokens and their least gap, or None as soon as a choice is too close."""
+    ids, least = list(prompt), float("inf")
+    for made in range(GREEDY):
+        logits, routing = reference.run(ids)
+        if len(_narrow(routing)):
+            return None
+        second, best = np.sort(logits[-1])[-2:]
+        least = min(least, float(best - second))
+        if least < GREEDY_GAP:
+            return None
+        if made < GREEDY:
+            ids.append(int(logits[-1].argmax()))
+    made_ids = ids[len(prompt) :]
+    return (made_ids, least) if len(set(made_ids)) >= DISTINCT else None
+
+
+def make(case: Case) -> dict[str, Any]:
+    """Compute and store one case; returns its config as transformers writes it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = write(Path(name) / "model", case)
+        reference = Reference(case, folder)
+        saved = Path(name) / "saved"
+        reference.model.config.save_pretrained(saved)
+        config: dict[str, Any] = json.loads((saved / "config.json").read_text(encoding="utf-8"))
+    draw = np.random.default_rng(case.seed)
+    prompt = draw_prompt(reference, draw)
+    for _ in range(ANSWER_TRIES):
+        found = answer(reference, prompt)
+        if found is not None:
+            break
+        prompt[-1] = int(draw.integers(case.config["vocab_size"]))
+        prompt[-2] = int(draw.integers(case.config["vocab_size"]))
+    else:
+        raise SystemExit(f"{case.name}: no clear answer found; choose another seed")
+    greedy, greedy_gap = found
+    logits, _ = reference.run(prompt)
+    _, routing = reference.run([*prompt, *greedy[:-1]])
+    router_gap = float(np.min(list(routing.gaps.values())))
+    arrays: dict[str, Any] = {
+        "fingerprint": case.fingerprint,
+        "input_ids": np.array(prompt, np.uint16),
+        "logits": logits.astype(np.float32),
+        "greedy_ids": np.array(greedy, np.uint16),
+        "router_gap": router_gap,
+        "greedy_gap": greedy_gap,
+    }
+    for layer in reference.layers:
+        arrays[f"router_ids.{layer}"] = routing.ids[layer].astype(np.uint8)
+        arrays[f"router_weights.{layer}"] = routing.weights[layer].astype(np.float32)
+    np.savez_compressed(EXPECTED / f"{case.name}.npz", **arrays)
+    print(
+        f"{case.name}: {len(prompt)} tokens, logits deviate {logits.std():.2f}, {len(set(greedy))} of {GREEDY} tokens "
+        f"differ, least gaps: router {router_gap:.1e}, greedy {greedy_gap:.2f}",
+        flush=True,
+    )
+    return config
+
+
+def main() -> None:
+    """Make the cases named on the command line, or all."""
+    transformers.logging.set_verbosity_error()
+    torch.set_num_threads(1)
+    EXPECTED.mkdir(exist_ok=True)
+    path = EXPECTED / "configs.json"
+    configs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    for name in sys.argv[1:] or CASES:
+        configs[name] = make(CASES[name])
+    kept = {name: configs[name] for name in CASES if name in configs}
+    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
