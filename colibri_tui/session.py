@@ -16,12 +16,12 @@ from colibri_tui.conversations import GROWING, INTERRUPTED, StoredMessage
 from colibri_tui.journal import Journal, Row, known
 
 Role = Literal["user", "assistant"]
-DONE, LENGTH, STOPPED, ERROR = "done", "length", "stopped", "error"
+DONE, CUT, STOPPED, ERROR = "done", "cut", "stopped", "error"
 WITHDRAWN = "withdrawn"
 """A prompt that went back to the composer: kept for the prompt history, not part of the conversation."""
 REPLACED = "replaced"
 """A reply that was regenerated: kept, not part of the conversation."""
-CONTINUABLE = frozenset({LENGTH, STOPPED, INTERRUPTED, ERROR})
+CONTINUABLE = frozenset({CUT, STOPPED, INTERRUPTED, ERROR})
 SAVE_SECONDS = 1.0
 """A growing reply is written down this often."""
 

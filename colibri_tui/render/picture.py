@@ -64,8 +64,8 @@ def _row_shares(resident: npt.NDArray[np.float64], grid: Grid) -> npt.NDArray[np
     return shares
 
 
-def caption(grid: Grid, view: View, *, ranked: bool, dot: str) -> str:
-    """Return one line that says what is drawn and how coarsely."""
+def caption(grid: Grid, view: View, width: int, *, ranked: bool, dot: str) -> str:
+    """Return one line that says what is drawn and how coarsely; what does not fit is left out."""
     parts = [
         f"{grid.layers} x {grid.experts} experts",
         view.value,
@@ -81,7 +81,9 @@ def caption(grid: Grid, view: View, *, ranked: bool, dot: str) -> str:
     ]
     if coarse:
         parts.append(f"a cell is {' of '.join(coarse)}")
-    return f" {dot} ".join(parts)
+    while len(words := f" {dot} ".join(parts)) > width and len(parts) > 1:
+        parts.pop()
+    return words[:width]
 
 
 def _ratio(whole: int, parts: int) -> str:

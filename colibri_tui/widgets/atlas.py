@@ -222,11 +222,12 @@ class Atlas(Widget, can_focus=True):
     def _caption(self, grid: Grid) -> list[Segment]:
         """Return the line above the picture, with a heading over the shares."""
         indent = self._labels(self._sample) if self._sample else 0
-        words = " " * indent + caption(grid, self.view, ranked=self.ranked, dot=self._looks.glyphs.dot)
         edge = indent + grid.width + self._shares()
-        if self._shares() and len(words) + len(SHARE_HEADING) < edge:
-            words += SHARE_HEADING.rjust(edge - len(words))
-        return [Segment(words, self._words)]
+        heading = SHARE_HEADING if self._shares() else ""
+        room = max(edge, self.size.width) - indent - len(heading) - 2
+        words = " " * indent + caption(grid, self.view, room, ranked=self.ranked, dot=self._looks.glyphs.dot)
+        gap = max(edge - len(words) - len(heading), 2)
+        return [Segment(words + " " * gap + heading, self._words)]
 
     def _legend(self, grid: Grid) -> list[Segment]:
         """Return the line below the picture: what the shades mean."""

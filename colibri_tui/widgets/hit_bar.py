@@ -58,14 +58,14 @@ def block(title: str, reads: Reads, looks: Looks, width: int) -> list[Content]:
     ]
 
 
-def read_line(turn: Reads, ever: Reads) -> Content:
-    """Return what was read from disk."""
-    parts = []
+def read_line(turn: Reads, ever: Reads, width: int) -> Content:
+    """Return what was read from disk, as much of it as fits."""
+    parts = [f"{size(turn.bytes_read)} this answer", f"{size(ever.bytes_read)} in all"]
     if turn.per_token is not None:
-        parts.append(f"{size(turn.per_token)} a token")
-    parts.append(f"{size(turn.bytes_read)} this answer")
-    parts.append(f"{size(ever.bytes_read)} in all")
-    return Content.assemble("read    ", (", ".join(parts), "$text-muted"))
+        parts.insert(0, f"{size(turn.per_token)} a token")
+    while len(words := ", ".join(parts)) > width - LABEL and len(parts) > 1:
+        parts.pop()
+    return Content.assemble("read".ljust(LABEL), (words, "$text-muted"))
 
 
 def one_line(hits: Hits, looks: Looks) -> Content:
@@ -128,4 +128,4 @@ class HitBar(Static):
         lines = block("this answer", turn, self._looks, width)
         if height > BLOCK + 1:
             lines += block("since loading", ever, self._looks, width)
-        self.update(Content("\n").join([*lines, read_line(turn, ever)]))
+        self.update(Content("\n").join([*lines, read_line(turn, ever, width)]))

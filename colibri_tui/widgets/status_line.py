@@ -61,7 +61,7 @@ class Status:
 def lossy_options(options: EngineOptions) -> tuple[str, ...]:
     """Return the options in force that change what the model answers, as they would be typed."""
     return tuple(
-        f"{knob.flag} {getattr(options, knob.name):g}"
+        f"{knob.flag} {getattr(options, knob.name)}"
         for knob in KNOBS
         if knob.lossy and getattr(options, knob.name) is not None
     )
@@ -116,7 +116,7 @@ class StatusLine(Static):
     """Draws a `Status`."""
 
     ALLOW_SELECT = False
-    DEFAULT_CSS = "StatusLine { height: 1; width: 1fr; }"
+    DEFAULT_CSS = "StatusLine { height: 1; width: 1fr; text-wrap: nowrap; text-overflow: ellipsis; }"
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -3,9 +3,9 @@ import pytest
 from colibri_tui.conversations import Conversations
 from colibri_tui.journal import Journal
 from colibri_tui.session import (
+    CUT,
     DONE,
     ERROR,
-    LENGTH,
     REPLACED,
     STOPPED,
     WITHDRAWN,
@@ -85,7 +85,7 @@ def test_a_prompt_stopped_before_its_answer_comes_back(session, journal):
     assert journal.ask(lambda store: store.prompt_history()).result() == ["hello"]
 
 
-@pytest.mark.parametrize("status", [LENGTH, STOPPED, ERROR])
+@pytest.mark.parametrize("status", [CUT, STOPPED, ERROR])
 def test_a_cut_reply_is_continued_in_place(session, journal, status):
     session.prompt("hello")
     answer(session, "one", status=status)
@@ -118,11 +118,11 @@ def test_regenerating_keeps_the_old_reply_aside(session, journal):
 
 def test_regenerating_stopped_at_once_leaves_the_old_reply(session, journal):
     session.prompt("hello")
-    answer(session, "good", status=LENGTH)
+    answer(session, "good", status=CUT)
     session.regenerate()
     assert session.withdraw() == ""
-    assert [(m.content, m.status) for m in session.messages] == [("hello", DONE), ("good", LENGTH)]
-    assert stored(journal, session) == [("user", "hello", DONE), ("assistant", "good", LENGTH)]
+    assert [(m.content, m.status) for m in session.messages] == [("hello", DONE), ("good", CUT)]
+    assert stored(journal, session) == [("user", "hello", DONE), ("assistant", "good", CUT)]
 
 
 def test_coming_back_leaves_out_what_was_put_aside(session, journal):

@@ -1,0 +1,113 @@
+"""Everything a person can ask for, once: its words, its keys, its slash command.
+
+Key bindings, the command palette, slash commands and the help screen are all made from `COMMANDS`, so that none of
+them can tell another story. Every command is an action of the chat screen.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing to ask for.
+
+    action: the chat screen's `action_<name>`. key: a Textual key, '' for none; priority: it wins over the composer.
+    footer: shown in the footer under this word. slash: names typed in the composer, the first one is shown.
+    argument: what may follow the name, in capitals; '' when nothing may.
+    """
+
+    action: str
+    title: str
+    help: str
+    key: str = ""
+    priority: bool = False
+    footer: str = ""
+    slash: tuple[str, ...] = ()
+    argument: str = ""
+
+    @property
+    def usage(self) -> str:
+        """The slash command as one would type it."""
+        return f"{self.slash[0]} {self.argument}".rstrip() if self.slash else ""
+
+
+COMMANDS = (
+    Command("stop", "Stop", "Stop the answer. Before its first word the prompt comes back", "escape", footer="Stop"),
+    Command(
+        "interrupt",
+        "Interrupt",
+        "Stop the answer; when idle, clear the draft; twice quits",
+        "ctrl+c",
+        priority=True,
+    ),
+    Command("help", "Help", "Keys and commands", "f1", footer="Help", slash=("/help",)),
+    Command("atlas", "Atlas on the whole screen", "The expert map on the whole screen, and back", "f2", footer="Atlas"),
+    Command("side", "Side column", "Show or hide the column beside the chat", "ctrl+b", True, "Side"),
+    Command("new", "New conversation", "Begin a new conversation", "ctrl+n", True, slash=("/new", ":reset")),
+    Command(
+        "conversations",
+        "Conversations",
+        "Find, resume, rename or delete conversations",
+        "ctrl+s",
+        True,
+        "Conversations",
+        ("/conversations",),
+    ),
+    Command("models", "Choose a model", "Choose another model", "ctrl+o", True, "Model", ("/model",)),
+    Command(
+        "more",
+        "Continue the answer",
+        "Take up an answer that was cut or stopped",
+        "alt+m",
+        True,
+        slash=("/more", ":more"),
+    ),
+    Command("regenerate", "Regenerate", "Answer the last prompt anew", "alt+r", True, slash=("/regen",)),
+    Command("copy", "Copy the last answer", "Copy the last answer as Markdown", "alt+y", True, slash=("/copy",)),
+    Command(
+        "profile",
+        "Switch profile",
+        "Learn into, and start from, another history; restarts the engine",
+        slash=("/profile",),
+        argument="NAME",
+    ),
+    Command("plan", "Memory plan", "Show where the memory goes", "f9", slash=("/plan",)),
+    Command("view", "Atlas: heat or tiers", "Switch the atlas between use and place", slash=("/view",)),
+    Command("order", "Atlas: by number or by use", "Order the experts of each layer", slash=("/order",)),
+    Command("restart", "Restart the engine", "Load the model again", slash=("/restart",)),
+    Command("quit", "Quit", "End the program", "ctrl+q", True, slash=("/quit", ":q")),
+)
+BY_NAME = {name: command for command in COMMANDS for name in command.slash}
+_NAME = re.compile(r"[/:][a-z]+")
+
+
+class UnknownCommandError(ValueError):
+    """A slash command that does not exist, or with an argument it does not take; the message is for the reader."""
+
+
+def parse(text: str) -> tuple[Command, str] | None:
+    """Return the command that a submitted text is, with its argument; None if it is a prompt.
+
+    A prompt that begins with a slash (a path, say) is no command unless its first word looks like one; ` /new` with a
+    space before it is a prompt. Colon commands are only those that exist: a prompt may well begin with a colon.
+    """
+    if "\n" in text:
+        return None
+    name, _, argument = text.rstrip().partition(" ")
+    argument = argument.strip()
+    command = BY_NAME.get(name)
+    if command is not None:
+        if argument and not command.argument:
+            if name.startswith(":"):
+                return None
+            raise UnknownCommandError(f"{name} takes no argument")
+        return command, argument
+    if name.startswith("/") and _NAME.fullmatch(name):
+        near = difflib.get_close_matches(name, BY_NAME, 1)
+        hint = f"did you mean {near[0]}?" if near else "/help lists the commands"
+        raise UnknownCommandError(f"there is no command {name}; {hint}")
+    return None

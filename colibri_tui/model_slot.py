@@ -1,0 +1,82 @@
+"""The model that is loaded or being loaded: which folder, with which options, and what it learned in which profile."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from colibri_tui.engine_link import EngineLink
+from colibri_tui.launch import Launch
+from colibri_tui.profiles import model_key
+from colibri_tui.telemetry import Telemetry
+from engine.events import Ready
+from engine.options import EngineOptions
+
+SMALLER: Final = 0.75
+"""What a smaller memory budget keeps of the one before."""
+
+
+class ModelSlot:
+    """Starts the engine on a model, with the options that flags, environment and settings give it.
+
+    ready, telemetry: None until the engine has loaded the model. options: those of the last start.
+    """
+
+    def __init__(self, engine: EngineLink, launch: Launch) -> None:
+        self._engine = engine
+        self._launch = launch
+        self.profile = launch.profile
+        self.options = EngineOptions()
+        self.folder: Path | None = None
+        self.key = ""
+        self.ready: Ready | None = None
+        self.telemetry: Telemetry | None = None
+        self._ram: float | None = None  # GB, asked for after the engine died
+        self._budget: float | None = None  # GB, of the last plan that was made
+
+    @property
+    def name(self) -> str:
+        """The model's name; '' without a model."""
+        if self.ready is not None:
+            return self.ready.model
+        return self.folder.name if self.folder is not None else ""
+
+    def load(self, folder: Path, profile: str) -> None:
+        """Start the engine on a model; nothing changes if that is refused.
+
+        Raises EngineError for a folder that holds no model, a name that is no profile's, an option out of range.
+        """
+        key = model_key(folder)
+        options, _ = self._launch.options_for(folder, profile)
+        if folder != self.folder:
+            self._ram = self._budget = None
+        if self._ram is not None:
+            options = replace(options, ram=self._ram)
+        self.folder, self.key, self.profile, self.options = folder, key, profile, options
+        self.ready = self.telemetry = None
+        self._engine.start(folder, options)
+
+    def reload(self) -> None:
+        """Start the engine again on the same model. Raises EngineError if the model has gone."""
+        assert self.folder is not None
+        self.load(self.folder, self.profile)
+
+    def loaded(self, ready: Ready) -> None:
+        """The engine is ready."""
+        self.ready = ready
+        self._budget = ready.plan.budget / 1e9
+        if self._engine.board is not None:
+            self.telemetry = Telemetry(self._engine.board, ready.moe_layers)
+
+    def shrink(self) -> float:
+        """Ask for a smaller memory budget from the next load on; return it in GB.
+
+        Smaller than the last plan's; than the one asked for, if no plan was made; else than half of the machine's.
+        """
+        before = self._budget or self.options.ram
+        if before is None:
+            before = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2e9
+        self._ram = self._budget = before * SMALLER
+        return self._ram
