@@ -1,9 +1,9 @@
 """Writes containers: model folders whose experts are one read each, already in the kernels' own layout.
 
 A container is a hub-like folder: config.json and tokenizer files as they came, one file of experts per layer, one file
-with everything else. Experts are `...experts.E.merged_weight.<layout>`, whole pages that start on a page, so that a direct
-read fetches exactly one expert into its slot. Matrices kept in a kernel's layout carry its tag in their name too. The
-metadata key `colibri.fmt` names the layout of every tensor.
+with everything else. Experts are `...experts.E.merged_weight.<layout>`, whole pages that start on a page, so that a
+direct read fetches exactly one expert into its slot. Matrices kept in a kernel's layout carry its tag in their name
+too. The metadata key `colibri.fmt` names the layout of every tensor.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .experts.source import merged_bytes
 from .families import read_spec
 from .kernels.formats import I4G, I8R, LAYOUT
 from .kernels.packing import pack
-from .model.spec import ModelSpec, Role
 from .model.expert_layouts import merged_name
+from .model.spec import ModelSpec, Role
 from .model.tensors import PACKED_SUFFIX
 from .model.weights import Weights
 
@@ -175,7 +175,7 @@ class _Writer:
             suffix = PACKED_SUFFIX[self._expert_format]
             names = [stem.replace("{E}", str(expert)) + suffix for expert in range(self._spec.experts)]
             header = _header(
-                {name: ("U8", (self._expert_bytes,), self._expert_bytes) for name in names},
+                dict.fromkeys(names, ("U8", (self._expert_bytes,), self._expert_bytes)),
                 dict.fromkeys(names, LAYOUT[self._expert_format]),
             )
             path = self._dst / f"experts-{layer:05}.safetensors"

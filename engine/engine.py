@@ -430,8 +430,6 @@ def _common_prefix(held: Sequence[int], tokens: npt.NDArray[np.int64]) -> int:
     return int(different[0]) if len(different) else count
 
 
-def open_engine(
-    path: str, options: EngineOptions, *, progress: Progress, shared_board: bool
-) -> Engine:
+def open_engine(path: str, options: EngineOptions, *, progress: Progress, shared_board: bool) -> Engine:
     """The factory that the worker process calls."""
     return Engine.open(path, options, progress=progress, shared_board=shared_board)

@@ -53,8 +53,10 @@ class Knob:
             if value not in self.choices:
                 raise EngineError(f"{where}: {self.flag} {value} is none of {', '.join(self.choices)}")
             return value
-        if value != value or (self.low is not None and value < self.low) or (
-            self.high is not None and value > self.high
+        if (
+            value != value
+            or (self.low is not None and value < self.low)
+            or (self.high is not None and value > self.high)
         ):
             low = "" if self.low is None else f"{self.low:g}"
             high = "" if self.high is None else f"{self.high:g}"
@@ -82,14 +84,20 @@ KNOBS: tuple[Knob, ...] = (
     Knob("ram", "float", "memory budget in GB for everything the engine holds", "RAM_GB", 0.05, 1e6, auto=True),
     Knob("cap", "int", "cache slots per layer, one expert each", None, 1, 65536, auto=True),
     Knob("context", "int", "context window in tokens", "CTX", 16, 10_000_000, auto=True),
-    Knob("kv", "choice", "numbers of the conversation's cache; auto: f16 for converted models, else f32", None,
-         auto=True, choices=("f32", "f16")),
+    Knob(
+        "kv",
+        "choice",
+        "numbers of the conversation's cache; auto: f16 for converted models, else f32",
+        None,
+        auto=True,
+        choices=("f32", "f16"),
+    ),
     Knob("threads", "int", "compute threads", None, 1, 256, auto=True),
-    Knob("topp", "float", "keep the experts that carry this share of the router's weight", "TOPP", 0.01, 1.0,
-         lossy=True),
+    Knob(
+        "topp", "float", "keep the experts that carry this share of the router's weight", "TOPP", 0.01, 1.0, lossy=True
+    ),
     Knob("topk", "int", "use at most this many experts a token and layer", "TOPK", 1, 1024, lossy=True),
-    Knob("direct", "bool", "read experts past the page cache (O_DIRECT); buffered where the disk refuses",
-         "DIRECT"),
+    Knob("direct", "bool", "read experts past the page cache (O_DIRECT); buffered where the disk refuses", "DIRECT"),
     Knob("usage", "path", "learned history to start from and to save to (.coli_usage)", "COLI_USAGE"),
     Knob("learn", "bool", "save what was used to the history after every turn", "USAGE_SAVE"),
     Knob("route_trace", "path", "write every routing decision to this file", "ROUTE_TRACE"),

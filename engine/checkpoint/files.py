@@ -8,6 +8,8 @@ Where it is refused (tmpfs, some network file systems, other systems) reads are 
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 from pathlib import Path
 from threading import Lock
@@ -38,10 +40,8 @@ class ModelFile:
         except OSError as error:
             raise ReadError(f"{path}: cannot be opened ({error.strerror})") from None
         if direct and _DIRECT:
-            try:
+            with contextlib.suppress(OSError):  # the file system may have none: buffered reads serve
                 self._direct_fd = os.open(path, os.O_RDONLY | _DIRECT | _CLOEXEC)
-            except OSError:
-                pass  # the file system has no direct reads: buffered ones serve
 
     @property
     def direct(self) -> bool:
@@ -60,8 +60,8 @@ class ModelFile:
                 self._fill(self._direct_fd, start, span[:length], inset + nbytes)
             except OSError as error:
                 # Some file systems accept the flag and refuse the read; from then on this file is read buffered.
-                if error.errno != 22:
-                    raise ReadError(f"{self.path}: reading failed ({error.strerror}); is the disk still there?") from None
+                if error.errno != errno.EINVAL:
+                    raise self._failed(error) from None
                 self._direct_fd = -1
             else:
                 return
@@ -74,7 +74,10 @@ class ModelFile:
             if not keep_pages and hasattr(os, "posix_fadvise"):
                 os.posix_fadvise(self._fd, offset, len(target), os.POSIX_FADV_DONTNEED)
         except OSError as error:
-            raise ReadError(f"{self.path}: reading failed ({error.strerror}); is the disk still there?") from None
+            raise self._failed(error) from None
+
+    def _failed(self, error: OSError) -> ReadError:
+        return ReadError(f"{self.path}: reading failed ({error.strerror}); is the disk still there?")
 
     def _fill(self, fd: int, offset: int, target: memoryview, need: int) -> None:
         done = 0

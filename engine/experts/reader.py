@@ -31,9 +31,7 @@ class ReaderPool:
         self._files = files
         self._jobs: SimpleQueue[tuple[int, tuple[ExpertRead, ...], memoryview] | None] = SimpleQueue()
         self._done: SimpleQueue[Loaded] = SimpleQueue()
-        self._threads = [
-            Thread(target=self._serve, name=f"reader-{number}", daemon=True) for number in range(readers)
-        ]
+        self._threads = [Thread(target=self._serve, name=f"reader-{number}", daemon=True) for number in range(readers)]
         for thread in self._threads:
             thread.start()
 

@@ -1,8 +1,8 @@
 """Where every expert lies on disk, and how it lies in a slot.
 
 An expert is one to three byte ranges; ranges that touch are read as one. Because direct reads are aligned, each range
-comes with what surrounds it, and its bytes start somewhere inside the first page of its region of the slot: `parts` tells
-the kernels where gate, up and down begin.
+comes with what surrounds it, and its bytes start somewhere inside the first page of its region of the slot: `parts`
+tells the kernels where gate, up and down begin.
 """
 
 from __future__ import annotations
@@ -63,9 +63,7 @@ def hub_source(
     offsets = np.zeros((layers, experts, 3), np.int32)
     reads: dict[tuple[int, int], tuple[ExpertRead, ...]] = {}
     for layer, expert in {(layer, expert) for layer, expert, _ in parts}:
-        pieces = sorted(
-            (parts[layer, expert, part][0].file, parts[layer, expert, part][1], part) for part in range(3)
-        )
+        pieces = sorted((parts[layer, expert, part][0].file, parts[layer, expert, part][1], part) for part in range(3))
         merged: list[ExpertRead] = []
         region = 0
         for file, offset, part in pieces:
@@ -95,7 +93,7 @@ def merged_source(
     block = block_bytes(fmt, hidden)
     start_of_down = 2 * matrix_bytes(fmt, width, hidden)
     offsets = np.zeros((layers, experts, 3), np.int32)
-    reads = {}
+    reads: dict[tuple[int, int], tuple[ExpertRead, ...]] = {}
     aligned = all(entry.offset % ALIGN == 0 for entry in entries.values())
     for (layer, expert), entry in entries.items():
         if entry.dtype != "U8" or entry.shape != (total,):

@@ -56,8 +56,8 @@ def prepare() -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
-        probe = tempfile.TemporaryFile(dir=folder)
-        probe.close()
+        with tempfile.TemporaryFile(dir=folder):
+            pass  # it can be written to
     except OSError:
         folder = Path(tempfile.mkdtemp(prefix="colibri-kernels-"))
     else:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 HUGE = 2 << 20
-_MADV_HUGEPAGE = getattr(mmap, "MADV_HUGEPAGE", None)
+_MADV_HUGEPAGE: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
 
 
 class Block:
@@ -26,7 +26,7 @@ class Block:
         length = -(-self.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE + (HUGE if huge else 0)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         self._map = mmap.mmap(-1, length, flags=flags)
-        if huge:
+        if huge and _MADV_HUGEPAGE is not None:
             self._map.madvise(_MADV_HUGEPAGE)
         start: int = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         self._inset = -start % HUGE if huge else 0

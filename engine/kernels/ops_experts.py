@@ -1,8 +1,8 @@
 """Routing and the experts: scores, choice, the distinct experts of a forward, and their products.
 
 A *pair* is one (row, place in its selection): number row * top_k + place. A *job* is one distinct expert with all pairs
-that chose it. Every pair's output is kept apart and summed in the order of selection at the end, so neither the order in
-which experts arrive from disk nor the number of rows changes a single bit of the result.
+that chose it. Every pair's output is kept apart and summed in the order of selection at the end, so neither the order
+in which experts arrive from disk nor the number of rows changes a single bit of the result.
 """
 
 from __future__ import annotations

@@ -70,9 +70,7 @@ def _mixture(op: Any, m: Any, state: Any, sync: int, scratch: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def run(
-    ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, threads: int, number: int
-) -> int:
+def run(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, threads: int, number: int) -> int:
     """Run operations start..end-1; returns the index after the last one run (end, or less after a pause).
 
     ops: array of records.OP; tables: records.Tables; state: int64 [STATE_CELLS]. Called through `Team.run`, which

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -24,8 +25,8 @@ def physical_cores() -> int:
     seen: set[str] = set()
     for cpu in allowed:
         try:
-            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", encoding="ascii") as file:
-                seen.add(file.read())
+            siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+            seen.add(siblings.read_text(encoding="ascii"))
         except OSError:
             return len(allowed)
     return max(1, len(seen))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-
 from numba import njit, types
 from numba.extending import intrinsic
 

@@ -1,8 +1,8 @@
 """What a model keeps of a conversation: keys and values, or a mixer's running state, layer by layer.
 
-Numbers are float32 where the weights came as floats, so that a reference can be met to the last digits, and float16 where
-the weights were quantised by us anyway: half the memory, half the reading. Sums over them are float32 always. Memory is
-reserved for the whole context and taken from the system page by page as the conversation grows.
+Numbers are float32 where the weights came as floats, so that a reference can be met to the last digits, and float16
+where the weights were quantised by us anyway: half the memory, half the reading. Sums over them are float32 always.
+Memory is reserved for the whole context and taken from the system page by page as the conversation grows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Finding tensors: which tensor of a checkpoint serves which purpose, and in which format.
 
-Nothing is read or allocated here. Every tensor that is asked for must be there with the right shape and a dtype that can
-be computed with, and no tensor may be left that nobody asked for.
+Nothing is read or allocated here. Every tensor that is asked for must be there with the right shape and a dtype that
+can be computed with, and no tensor may be left that nobody asked for.
 """
 
 from __future__ import annotations
@@ -70,6 +70,11 @@ class Tensors:
     def has(self, name: str) -> bool:
         """Whether a tensor is there and was not taken."""
         return name in self._left
+
+    def has_matrix(self, role: Role, layer: int) -> bool:
+        """Whether a weight matrix is there, in whichever format."""
+        name = self.name(role, layer)
+        return any(name + suffix in self._left for suffix in ("", *PACKED_SUFFIX.values()))
 
     def take(self, name: str) -> TensorEntry | None:
         """Take a tensor if it is there."""

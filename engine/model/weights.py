@@ -42,7 +42,6 @@ class Weights:
     """
 
     def __init__(self, checkpoint: Checkpoint, spec: ModelSpec) -> None:
-        self._spec = spec
         tensors = Tensors(checkpoint, spec)
         _ask(tensors)
         self.experts = find_experts(tensors)
@@ -61,7 +60,7 @@ class Weights:
             file = files[files.number(item.entry.file)]
             if item.widen:
                 data = np.empty(item.entry.nbytes, np.uint8)
-                file.read_into(item.entry.offset, memoryview(data))
+                file.read_into(item.entry.offset, data.data)
                 np.frombuffer(target, np.float32)[:] = widened(data, item.fmt) + np.float32(item.shift)
             else:
                 for start in range(0, item.nbytes, _READ):
@@ -73,8 +72,8 @@ class Weights:
         progress(self.dense_bytes, self.dense_bytes)
 
     def matrix(self, role: Role, layer: int = 0) -> Matrix:
-        """A loaded matrix; the head of a tied model is its embedding."""
-        if role == "head" and self._spec.tied:
+        """A loaded matrix; the embedding is also the head where there is no other."""
+        if role == "head" and (role, layer) not in self._items:
             role = "embed"
         item = self._items[role, layer]
         n, k = item.shape
@@ -94,9 +93,8 @@ def _ask(tensors: Tensors) -> None:
     spec = tensors.spec
     hidden = spec.hidden
     tensors.matrix("embed", 0, spec.vocab, hidden)
-    if spec.tied:
-        tensors.take(tensors.name("head", 0))  # some files keep a copy of the tied matrix
-    else:
+    # A head that is there although the config ties it is used: it need not be a copy of the embedding.
+    if not spec.tied or tensors.has_matrix("head", 0):
         tensors.matrix("head", 0, spec.vocab, hidden)
     tensors.vector("final_norm", 0, hidden)
     for index, layer in enumerate(spec.layers):

@@ -19,9 +19,9 @@ from engine.convert import _header
 from engine.experts.source import merged_bytes
 from engine.families import read_spec
 from engine.kernels.formats import I4G, I4G_UNIT, I8R, I8R_SCALES, LAYOUT, block_bytes
+from engine.model.expert_layouts import merged_name
 from engine.model.spec import DenseMlp
 from engine.model.tensors import PACKED_SUFFIX
-from engine.model.expert_layouts import merged_name
 
 SHAPES: dict[str, dict[str, Any]] = {
     "olmoe": {
@@ -103,7 +103,7 @@ def write(shape: str, fmt_name: str, dst: Path, layers: int | None) -> None:
         stem = merged_name(names["expert_gate"]).replace("{L}", str(index)) + PACKED_SUFFIX[fmt]
         experts = [stem.replace("{E}", str(expert)) for expert in range(layer.mlp.experts)]
         with (dst / f"experts-{index:05}.safetensors").open("wb") as file:
-            file.write(_header({name: ("U8", (total,), total) for name in experts}, dict.fromkeys(experts, LAYOUT[fmt])))
+            file.write(_header(dict.fromkeys(experts, ("U8", (total,), total)), dict.fromkeys(experts, LAYOUT[fmt])))
             for _ in experts:
                 data = noise.blocks(fmt, 2 * -(-layer.mlp.width // 16), hidden).tobytes()
                 data += noise.blocks(fmt, -(-hidden // 16), layer.mlp.width).tobytes()
