@@ -89,25 +89,29 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class FenceHead:
-    """The thin line above code, with the language.
+    """The thin line above code, with the language and what else the fence says.
 
     A click on it copies `code`, which is None while the fence is open.
     """
 
-    language: str
+    title: str
     code: str | None
-    opening: str
+    marker: str
     margin: Margin = NO_MARGIN
 
     def rows(self, width: int) -> list[Row]:
         """Return one row."""
         first = fit(self.margin.first, width)
         room = max(width - cells(first), 0)
-        name = shorten(f"── {self.language} " if self.language else "", room)
+        name = shorten(f"── {self.title} " if self.title else "", room)
         copy = " copy ──" if self.code and room >= cell_len(name) + 10 else ""
         rule = "─" * (room - cell_len(name) - cell_len(copy))
         return [
-            Row(first=(*first, (name + rule + copy, Mark.FENCE)), lead=self.margin.lead + self.opening, code=self.code)
+            Row(
+                first=(*first, (name + rule + copy, Mark.FENCE)),
+                lead=self.margin.lead + self.marker + self.title,
+                code=self.code,
+            )
         ]
 
 

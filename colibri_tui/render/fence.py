@@ -14,6 +14,7 @@ from typing import Final
 from textual.content import Content
 
 from colibri_tui.render.blocks import CodeLines, FenceHead
+from colibri_tui.render.clean import clean
 from colibri_tui.render.highlight import highlight
 from colibri_tui.render.markdown import code_parts
 from colibri_tui.render.rows import Block
@@ -29,11 +30,11 @@ _MAX_CHUNK: Final = 6_000
 class FenceStream:
     """An open fence at the left edge of a document, from the line after its opening on."""
 
-    def __init__(self, marker: str, language: str) -> None:
+    def __init__(self, marker: str, info: str) -> None:
         self.changed = 0
         """Number of the first of `blocks()` that the last `feed` changed."""
         self._marker = marker
-        self._language = language
+        self._info = info
         self._closing = re.compile(rf" {{0,3}}{re.escape(marker[0])}{{{len(marker)},}}[ \t]*")
         self._may_close = re.compile(rf" {{0,3}}{re.escape(marker[0])}+[ \t]*")
         self._lines: list[str] = []
@@ -64,7 +65,7 @@ class FenceStream:
     def blocks(self) -> list[Block]:
         """Return what there is to draw while the fence is open."""
         current: list[Block] = [CodeLines(self._current)] if self._current else []
-        return [FenceHead(self._language, None, self._marker + self._language), *self._chunks, *current]
+        return [FenceHead(clean(self._info).strip(), None, self._marker), *self._chunks, *current]
 
     def finish(self) -> list[Block]:
         """Return the blocks of the fence, closed or not, when nothing more comes."""
@@ -74,19 +75,19 @@ class FenceStream:
             self._lines.append(self._partial)
         self._partial = ""
         code = "\n".join(self._lines) if self._lines else None
-        return code_parts(code, self._language, self._marker, self._closed)
+        return code_parts(code, self._info, self._marker, self._closed)
 
     def _colour(self) -> None:
         """Colour the current chunk and settle what is proven not to depend on what is above it."""
         lines = self._lines[self._start :]
         # A last line of backticks alone is most likely the beginning of the end: showing it would only make it flash.
         partial = [self._partial] if self._partial and not self._may_close.fullmatch(self._partial) else []
-        language = "" if self._plain else self._language
+        info = "" if self._plain else self._info
         shown = [*lines, *partial]
-        self._current = highlight("\n".join(shown), language) if shown else []
+        self._current = highlight("\n".join(shown), info) if shown else []
         start = len(lines) - _PROOF
         if len(lines) >= _CHUNK and sum(bool(line.strip()) for line in lines[start:]) * 2 >= _PROOF:
-            alone = highlight("\n".join(shown[start:]), language)
+            alone = highlight("\n".join(shown[start:]), info)
             if all(one.is_same(other) for one, other in zip(self._current[start:], alone, strict=True)):
                 self._settle(start)
         if sum(map(len, self._lines[self._start :])) > _MAX_CHUNK:

@@ -71,10 +71,14 @@ def _mark(token_type: _TokenType) -> Mark | None:
     return None
 
 
-def highlight(code: str, language: str) -> list[Content]:
-    """Return the lines of `code`, coloured if Pygments knows the language. Tabs become spaces."""
+def highlight(code: str, info: str) -> list[Content]:
+    """Return the lines of `code`, coloured if Pygments knows the language. Tabs become spaces.
+
+    info: what a fence says behind its marker; its first word names the language.
+    """
     code = clean(code)
-    lexer = _lexer(language) if language else None
+    language = info.split(maxsplit=1)[:1]
+    lexer = _lexer(language[0].lower()) if language else None
     if lexer is None:
         return _plain_lines(code)
     coloured, rest = code, ""
@@ -99,7 +103,10 @@ def highlight(code: str, language: str) -> list[Content]:
             if piece:
                 text.append(piece)
                 if mark is not None:
-                    spans.append(Span(length, length + len(piece), mark))
+                    start = length
+                    if spans and spans[-1].end == start and spans[-1].style == mark:
+                        start = spans.pop().start
+                    spans.append(Span(start, length + len(piece), mark))
                 length += len(piece)
     last = Content("".join(text), spans, strip_control_codes=False)
     if rest:

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Final
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block.table import escapedSplit
 from markdown_it.token import Token
 from textual.content import Content
 
@@ -87,16 +88,11 @@ def parse(source: str, *, number: int | None = None) -> list[Piece]:
     return _Builder(source.split("\n"), number).build(_parser().parse(source))
 
 
-def fence_language(info: str) -> str:
-    """Return the language that a fence's info string names, "" if none."""
-    return clean(info).split(maxsplit=1)[0] if info.strip() else ""
-
-
-def code_parts(code: str | None, language: str, marker: str, closed: bool, margin: Margin = NO_MARGIN) -> list[Block]:
+def code_parts(code: str | None, info: str, marker: str, closed: bool, margin: Margin = NO_MARGIN) -> list[Block]:
     """Return the blocks of a piece of code; `code` is None if it has no line at all."""
-    parts: list[Block] = [FenceHead(language, code or "", marker + language, margin)]
+    parts: list[Block] = [FenceHead(clean(info).strip(), code or "", marker, margin)]
     if code is not None:
-        parts.append(CodeLines(highlight(code, language), margin.continued))
+        parts.append(CodeLines(highlight(code, info), margin.continued))
     if closed:
         parts.append(FenceFoot(marker, margin.continued))
     return parts
@@ -252,7 +248,7 @@ class _Builder:
         marker = token.markup or "```"
         closed = not is_fence or end - begin == height + 2
         margin = self._margin()
-        self._add(*code_parts(code if height else None, fence_language(token.info), marker, closed, margin))
+        self._add(*code_parts(code if height else None, token.info, marker, closed, margin))
         if not closed and len(self._containers) == 1:
             self._pieces[-1].final = False
             if self._lines[begin].startswith(marker):
@@ -261,12 +257,16 @@ class _Builder:
     def _table(self, tokens: Iterator[Token]) -> None:
         rows: list[list[Content]] = []
         aligns: list[Align] = []
+        line = 0
         for token in tokens:
             match token.type:
                 case "table_close":
                     break
                 case "tr_open":
                     rows.append([])
+                    line = token.map[0] if token.map else 0
+                case "tr_close" if len(rows) > 1:
+                    self._keep_excess(rows[-1], self._lines[line])
                 case "th_open":
                     style = str(token.attrs.get("style", ""))
                     aligns.append("right" if "right" in style else "center" if "center" in style else "left")
@@ -275,3 +275,14 @@ class _Builder:
                 case _:
                     pass
         self._add(Table(rows[0], rows[1:], aligns, self._margin()))
+
+    @staticmethod
+    def _keep_excess(row: list[Content], line: str) -> None:
+        """Put cells beyond the last column, which Markdown would drop without a word, into the last column."""
+        cells = [cell.strip() for cell in escapedSplit(line.strip(" \t>"))]
+        if cells and not cells[0]:
+            del cells[0]
+        if cells and not cells[-1]:
+            del cells[-1]
+        if len(cells) > len(row):
+            row[-1] = inline(" | ".join(cells[len(row) - 1 :]))[0]

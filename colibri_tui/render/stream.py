@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from colibri_tui.render.blocks import Gap
 from colibri_tui.render.clean import StreamCleaner
 from colibri_tui.render.fence import FenceStream
-from colibri_tui.render.markdown import fence_language, flatten, parse
+from colibri_tui.render.markdown import flatten, parse
 from colibri_tui.render.rows import Block
 
 
@@ -102,14 +102,14 @@ class MarkdownStream:
             self._settle(flatten(pieces[:-1]))
             self._gap, self._number = last.gap, last.number
         self._tail = self._tail[sum(len(line) + 1 for line in lines[: last.line]) :]
-        if last.fence:
+        if last.fence and len(lines) > last.line + 1:  # with one line it may still become the head of a table
             self._open_fence(last.fence)
 
     def _open_fence(self, marker: str) -> None:
         """From here to the closing line the tail is code, and needs no parser."""
         opening, _newline, code = self._tail.partition("\n")
         self._tail = ""
-        self._fence = FenceStream(marker, fence_language(opening[len(marker) :]))
+        self._fence = FenceStream(marker, opening[len(marker) :])
         self._fence.feed(code)
         if self._gap:
             self.blocks[self._settled :] = [Gap()]

@@ -156,8 +156,7 @@ class MessageLog(VerticalScroll, inherit_bindings=False):
         if y != self.scroll_y:
             self.set_scroll(None, y)
             self.set_reactive(Widget.scroll_target_y, y)
-            if self.show_vertical_scrollbar:
-                self.vertical_scrollbar.position = y
+            self.vertical_scrollbar.position = y
 
     def _find_place(self, y: int) -> _Place | None:
         for view, region in self._regions:
