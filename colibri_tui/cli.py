@@ -46,9 +46,14 @@ class _Commands(click.Group):
 
 
 def _version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        click.echo(f"{NAME} {importlib.metadata.version(NAME)}")
-        ctx.exit()
+    if not wanted:
+        return
+    try:
+        version = importlib.metadata.version(NAME)
+    except importlib.metadata.PackageNotFoundError:
+        version = "(run from its sources, not installed)"
+    click.echo(f"{NAME} {version}")
+    ctx.exit()
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

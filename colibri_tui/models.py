@@ -25,6 +25,14 @@ def is_model(folder: Path) -> bool:
     return (folder / "config.json").is_file()
 
 
+def disk_use(folder: Path) -> int:
+    """Return the bytes of a model's files; 0 if they cannot be read."""
+    try:
+        return sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+    except OSError:
+        return 0
+
+
 def list_models() -> list[Path]:
     """Return the folders of all models under `models_dir()`, by name.
 

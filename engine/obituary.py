@@ -39,7 +39,7 @@ def explain(code: int, log: str, *, out_of_memory: bool, ram: float | None) -> s
     if code == -signal.SIGKILL:
         certainty = "out of memory" if out_of_memory else "out of memory, most likely"
         return f"the engine was killed: {certainty}; {smaller}"
-    if code == 128 + signal.SIGTERM:
+    if code in (128 + signal.SIGTERM, 128 + signal.SIGHUP):
         return f"the engine was told to end by something outside; if memory was short, {smaller}"
     if code < 0:
         where = _crash_site(log)

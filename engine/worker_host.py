@@ -2,7 +2,7 @@
 
 The main thread owns the engine and does one command after another. A listener thread reads the pipe, so that
 a stop is heard in the middle of a forward. The process ends in three ways: it is asked to close, it gets
-SIGTERM, or the pipe ends because the parent is gone; each time the running turn is stopped and the engine
+SIGTERM or SIGHUP, or the pipe ends because the parent is gone; each time the running turn is stopped and the engine
 closed, which saves what was learned. While the model is still loading there is nothing to save: it leaves.
 """
 
@@ -67,7 +67,9 @@ class Host:
         first = self._pipe.recv()
         assert isinstance(first, Open)
         os.nice(first.niceness)
-        signal.signal(signal.SIGTERM, self._terminated)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                signal.signal(number, self._terminated)
         _end_with_parent()
         threading.Thread(target=self._listen, name="listener", daemon=True).start()
         opener = find_factory(first.factory)
@@ -127,8 +129,8 @@ class Host:
                 case _:
                     self._commands.put(command)
 
-    def _terminated(self, _signal: int, _frame: FrameType | None) -> None:
-        self._end(128 + signal.SIGTERM)
+    def _terminated(self, number: int, _frame: FrameType | None) -> None:
+        self._end(128 + number)
 
     def _end(self, code: int) -> None:
         if self._engine is None:

@@ -102,6 +102,9 @@ def open_engine(
     progress(Loading("reading the dense part", script.load_steps, script.load_steps))
     make = Board.create_shared if shared_board else Board
     board = make(script.layers, script.experts)
+    if file.exists():
+        with file.with_name("fake.boards").open("a") as names:
+            names.write(f"{board.name}\n")
     if script.crash_at == "load":
         _crash(script.crash)
     if script.refuse:

@@ -42,4 +42,6 @@ def chat(ctx: click.Context, model: str | None, profile: str | None) -> int:
         raise click.ClickException(f"the application needs a terminal; '{NAME} run MODEL PROMPT' works without one")
     from ..app import ColibriApp
 
-    return ColibriApp(start).run() or 0
+    app = ColibriApp(start)
+    code = app.run()
+    return code if code is not None else app.return_code or 0

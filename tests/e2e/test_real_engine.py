@@ -52,9 +52,7 @@ def colibri(environment: dict[str, str], *arguments: object, code: int = 0) -> t
 
 def tokens(environment: dict[str, str], model: Path, *options: object) -> list[int]:
     ids = ",".join(map(str, PROMPT))
-    out, _ = colibri(
-        environment, "run", model, "--ids", ids, "--json", "--temperature", 0, "--max-tokens", 8, *options
-    )
+    out, _ = colibri(environment, "run", model, "--ids", ids, "--json", "--temperature", 0, "--max-tokens", 8, *options)
     told: list[dict[str, Any]] = [json.loads(line) for line in out.splitlines()]
     assert {event["event"] for event in told} <= {"notice", "ready", "prefill", "token", "turn"}
     (turn,) = [event for event in told if event["event"] == "turn"]
@@ -115,6 +113,11 @@ def test_the_death_of_the_engine_is_noticed(model: Path) -> None:
     assert isinstance(worker.info, Ready)
     os.kill(worker.pid, signal.SIGKILL)
     with pytest.raises(WorkerDiedError, match="killed"):
-        while worker.receive(PATIENCE) is not None:
-            pass
+        drain(worker)
     worker.close()
+
+
+def drain(worker: Worker) -> None:
+    """Read to the bitter end."""
+    while worker.receive(PATIENCE) is not None:
+        pass

@@ -28,14 +28,6 @@ LONG = [{"role": "user", "content": "word " * 2000}]
 Start = Callable[..., Worker]
 
 
-def shared_memory() -> set[str]:
-    """Names of shared memory; on systems that do not list them, none."""
-    try:
-        return {name for name in os.listdir("/dev/shm") if name.startswith("psm_")}
-    except FileNotFoundError:
-        return set()
-
-
 def wait_until(condition: Callable[[], bool], patience: float = PATIENCE) -> bool:
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
@@ -46,10 +38,11 @@ def wait_until(condition: Callable[[], bool], patience: float = PATIENCE) -> boo
 
 
 @pytest.fixture(autouse=True)
-def _nothing_leaks(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
-    before = shared_memory()
+def _nothing_leaks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
     yield
-    assert wait_until(lambda: shared_memory() <= before, 5.0), "shared memory was left behind"
+    boards = [line for file in tmp_path.rglob("fake.boards") for line in file.read_text().split()]
+    for name in boards:
+        assert wait_until(lambda path=Path("/dev/shm", name): not path.exists(), 5.0), "shared memory was left behind"
     out, err = capfd.readouterr()
     assert (out, err) == ("", "")
 
@@ -267,11 +260,12 @@ class TestTheEnd:
         worker.chat(1, HELLO, GREEDY)
         assert until(worker, Turn)[-1].tokens == 2
 
-    def test_sigterm_closes_in_order(self, start: Start, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+    def test_a_signal_closes_in_order(self, start: Start, tmp_path: Path, number: signal.Signals) -> None:
         worker = ready(start(length=10**6, token_s=0.01))
         worker.chat(1, HELLO, GREEDY)
         until(worker, Token)
-        os.kill(worker.pid, signal.SIGTERM)
+        os.kill(worker.pid, number)
         assert "told to end" in death(worker)
         assert (tmp_path / "model0" / "fake.log").exists()
 

@@ -280,6 +280,10 @@ class TestHelp:
             assert "--buffered" in entries["--direct"]
             assert "--no-learn" in entries["--learn"]
 
+    def test_version(self, home: dict[str, str]) -> None:
+        out, _ = run(["--version"], home)
+        assert re.fullmatch(r"colibri-tui \S.*\n", out)
+
     def test_the_commands_are_listed(self, home: dict[str, str]) -> None:
         out, _ = run(["--help"], home)
         assert "[OPTIONS] [MODEL]" in out
