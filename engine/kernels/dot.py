@@ -20,22 +20,25 @@ STEPS = 8
 SHORT = ir.IntType(16)
 
 Weights = Callable[[int], Value]
-"""step -> the stored bytes, <rows * 4 x i8>."""
+"""step -> the stored bytes, <rows * 4 x i8>; asked in ascending order."""
+
+Group = tuple[Weights, Sequence[Value]]
+"""A group of 32 columns: its weights, and the address of the q8 group of each position."""
 
 
-def group_dots(e: Emitter, weights: Weights, offset: int, x: Sequence[Value], rows: int) -> list[Value]:
-    """sum over 32 columns of (stored - offset) * q, as <rows x i32> for each position.
+def group_dots(e: Emitter, groups: Sequence[Group], offset: int, rows: int) -> list[list[Value]]:
+    """sum over 32 columns of (stored - offset) * q, as <rows x i32>, for each group and position.
 
-    x: addresses of the q8 group of each position. offset: 8 or 128, what was added to the weights.
+    offset: 8 or 128, what was added to the weights. Several groups at once make more independent sums, which hides
+    the latency of an instruction.
     """
-    isa = e.target.isa
-    if isa.startswith("vnni"):
-        return _vnni(e, weights, offset, x, rows)
-    if isa == "avx2":
-        return _avx2_signed(e, weights, x, rows) if offset == 128 else _avx2_small(e, weights, offset, x, rows)
-    if isa == "neon":
-        return _neon(e, weights, offset, x, rows)
-    return _generic(e, weights, offset, x, rows)
+    if e.target.isa.startswith("vnni"):
+        return _vnni(e, groups, offset, rows)
+    if e.target.isa == "avx2":
+        one = _avx2_signed if offset == 128 else _avx2_small
+    else:
+        one = _neon if e.target.isa == "neon" else _generic
+    return [one(e, weights, offset, x, rows) for weights, x in groups]
 
 
 def _bias(e: Emitter, offset: int, x: Value, rows: int) -> Value:
@@ -49,15 +52,17 @@ def _step_of(e: Emitter, x: Value, step: int, rows: int) -> Value:
     return e.splat(e.load(WORD, e.offset(x, 4 * step)), rows)
 
 
-def _vnni(e: Emitter, weights: Weights, offset: int, x: Sequence[Value], rows: int) -> list[Value]:
+def _vnni(e: Emitter, groups: Sequence[Group], offset: int, rows: int) -> list[list[Value]]:
     words = vector(WORD, rows)
     name = f"llvm.x86.avx512.vpdpbusd.{rows * 32}"
-    sums = [_bias(e, offset, address, rows) for address in x]
+    sums = [[_bias(e, offset, address, rows) for address in x] for _, x in groups]
     for step in range(STEPS):
-        stored = e.b.bitcast(weights(step), words)
-        for j, address in enumerate(x):
-            # Operands of 32-bit lanes: the spelling of older LLVM, which newer ones upgrade while parsing.
-            sums[j] = e.call(name, words, [sums[j], stored, _step_of(e, address, step, rows)])
+        for group, (weights, x) in enumerate(groups):
+            stored = e.b.bitcast(weights(step), words)
+            for j, address in enumerate(x):
+                # Operands of 32-bit lanes: the spelling of older LLVM, which newer ones upgrade while parsing.
+                arguments = [sums[group][j], stored, _step_of(e, address, step, rows)]
+                sums[group][j] = e.call(name, words, arguments)
     return sums
 
 
@@ -72,7 +77,7 @@ def _add_pairs(e: Emitter, pairs: Value, sums: Value) -> Value:
     return e.b.add(sums, e.call("llvm.x86.avx2.pmadd.wd", vector(WORD, 8), [pairs, ones]))
 
 
-def _avx2_signed(e: Emitter, weights: Weights, x: Sequence[Value], rows: int) -> list[Value]:
+def _avx2_signed(e: Emitter, weights: Weights, _: int, x: Sequence[Value], rows: int) -> list[Value]:
     """int8: |w| * (x with the sign of w), because 255 * 127 * 2 does not fit 16 bits and 128 * 127 * 2 does."""
     bytes_ = vector(BYTE, 4 * rows)
     sums = [e.constant(vector(WORD, rows), 0)] * len(x)

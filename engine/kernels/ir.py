@@ -127,6 +127,16 @@ class Emitter:
         first, second = (self.b.extract_element(value, ir.Constant(WORD, lane)) for lane in (0, 1))
         return self.b.fadd(first, second)
 
+    def prefetch(self, address: Value) -> None:
+        """Ask for the cache line at `address`, which need not be mapped."""
+        pointer = self.b.inttoptr(address, BYTE.as_pointer())
+        flags = [ir.Constant(WORD, flag) for flag in (0, 3, 1)]  # to read, into every cache, data
+        name = "llvm.prefetch.p0"
+        if name not in self.b.module.globals:
+            kinds = [BYTE.as_pointer(), WORD, WORD, WORD]
+            ir.Function(self.b.module, ir.FunctionType(ir.VoidType(), kinds), name)
+        self.b.call(self.b.module.globals[name], [pointer, *flags])
+
     def minimum(self, x: Value, limit: Value, relation: str = "<") -> Value:
         """The smaller of two int64 (`relation` ">": the larger)."""
         return self.b.select(self.b.icmp_signed(relation, x, limit), x, limit)

@@ -24,12 +24,14 @@ LEVELS = ("vnni512", "vnni256", "avx2", "neon", "generic")
 class Target:
     """What an emitter has to know.
 
-    isa: the level. vector: bits of a register. fma, f16: whether fused multiply-add and float16 -> float32 are
-    instructions (without, they would be calls of functions that may not exist).
+    isa: the level. vector: bits of a register. sums: registers that a kernel may fill with sums. fma, f16: whether
+    fused multiply-add and float16 -> float32 are instructions (otherwise they would be calls of functions which may
+    not exist).
     """
 
     isa: str
     vector: int
+    sums: int
     fma: bool
     f16: bool
 
@@ -79,7 +81,7 @@ def target(isa: str, features: AbstractSet[str]) -> Target:
     arm = "neon" in features
     vector = {"vnni512": 512, "vnni256": 256, "avx2": 256}.get(isa, 128)
     capable = isa != "generic" or arm
-    return Target(isa, vector, fma=capable, f16=capable)
+    return Target(isa, vector, sums=16 if vector == 512 or arm else 8, fma=capable, f16=capable)
 
 
 FEATURES = host_features()

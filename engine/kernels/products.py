@@ -30,36 +30,31 @@ register_jitable(formats.padded)
 VOID = ir.VoidType()
 
 
-def positions_of(target: Target) -> tuple[int, ...]:
-    """Tile sizes in positions, largest first: as many as the registers hold accumulators for."""
-    return (8, 4, 1) if target.isa == "vnni512" else (4, 1)
+def tile_positions(target: Target, fmt: int) -> tuple[int, ...]:
+    """Tile sizes in positions, largest first: as many as there are registers for their sums."""
+    return (8, 4, 1) if target.vector == 512 and fmt in (I8R, I4G) else (4, 1)
 
 
 def rows_together(target: Target, positions: int) -> int:
-    """Float rows computed at a time: 8 registers of accumulators or more hide the latency of an fma."""
-    vectors = 512 // target.vector
-    return {1: 8, 4: 4, 8: 2}[positions] if vectors == 1 else {1: 4, 4: 1}[positions]
+    """Float rows computed at a time: 8 or more independent sums hide the latency of an fma."""
+    return max(1, min(8, target.sums // (positions * 512 // target.vector)))
 
 
 def write_product(module: ir.Module, target: Target, fmt: int) -> Any:
     """The function (w, rows, k, xs, s, out) of one weight format: all positions, in tiles."""
 
     def tile(positions: int) -> Any:
-        name = f"colibri_tile_{fmt}_{positions}"
-        if fmt in (I8R, I4G):
-            return function(
-                module, target, name, 5, VOID,
-                lambda e, w, rows, k, xs, out: packed_tile(e, fmt, positions, w, k, xs, out),
-            )  # fmt: skip
-        together = rows_together(target, positions)
-        return function(
-            module, target, name, 5, VOID,
-            lambda e, w, rows, k, xs, out: float_tile(e, fmt, together, positions, w, rows, k, xs, out),
-        )  # fmt: skip
+        def write(e: Emitter, w: Value, rows: Value, k: Value, xs: Value, out: Value) -> None:
+            if fmt in (I8R, I4G):
+                packed_tile(e, fmt, positions, w, k, xs, out)
+            else:
+                float_tile(e, fmt, rows_together(target, positions), positions, w, rows, k, xs, out)
+
+        return function(module, target, f"colibri_tile_{fmt}_{positions}", 5, VOID, write)
 
     def write(e: Emitter, w: Value, rows: Value, k: Value, xs: Value, s: Value, out: Value) -> None:
         done = e.long(0)
-        for positions in positions_of(target):
+        for positions in tile_positions(target, fmt):
 
             def body(j: Value, _: list[Value], positions: int = positions) -> list[Value]:
                 e.b.call(tile(positions), [w, rows, k, e.offset(xs, j, 8), e.offset(out, j, 4 * ROWS)])

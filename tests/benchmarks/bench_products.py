@@ -2,14 +2,15 @@
 
     python -m tests.benchmarks.bench_products [--threads 1 2] [--formats i8r i4g ...] [--shapes 1024x2048 ...]
 
-Weights lie in a pool much larger than the caches, in huge pages. Every round reads the pool plainly and then
-multiplies through it, so that a busy machine slows both; the ratio of medians is the figure to trust. COLIBRI_ISA
-chooses another instruction set. With --positions the batch is larger and GFLOP/s are given instead.
+Weights lie in a pool much larger than the caches, in huge pages. Slices of it are read plainly and multiplied
+through by turns, and the time is that of the threads on a processor, so that other work on the machine disturbs both
+alike; the ratio is the figure to trust. COLIBRI_ISA chooses another instruction set.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import mmap
 import statistics
 import time
@@ -28,6 +29,7 @@ from engine.kernels.products import product16
 from engine.kernels.quantize import q8_bytes, quantize_q8
 
 NAMES = {"f32": formats.F32, "f16": formats.F16, "bf16": formats.BF16, "i8r": formats.I8R, "i4g": formats.I4G}
+SLICE = 32 << 20
 SHAPES = ["1024x2048", "2048x1024", "768x2048", "2048x6144", "6144x2048"]
 
 
@@ -86,17 +88,19 @@ def sample_weights(fmt: int, n: int, k: int, rng: np.random.Generator) -> np.nda
 
 
 class Case:
-    """One format and shape laid through the whole pool, for a number of threads."""
+    """One format and shape laid through the whole pool, cut into slices of some 32 MB for each thread."""
 
     def __init__(self, pool: np.ndarray, fmt: int, n: int, k: int, positions: int, threads: int) -> None:
         rng = np.random.default_rng(0)
         matrix = sample_weights(fmt, n, k, rng)
         self.fmt, self.k, self.positions, self.threads = fmt, k, positions, threads
         self.block = formats.block_bytes(fmt, k)
-        copies = len(pool) // len(matrix) // threads * threads
-        for copy in range(copies):
-            pool[copy * len(matrix) : (copy + 1) * len(matrix)] = matrix
-        self.blocks = copies * len(matrix) // self.block // threads
+        self.blocks = max(1, SLICE // self.block)
+        self.slices = len(pool) // (self.blocks * self.block * threads)
+        used = self.slices * threads * self.blocks * self.block
+        for at in range(0, used, len(matrix)):
+            part = pool[at : min(at + len(matrix), used)]
+            part[:] = matrix[: len(part)]
         self.bytes = self.blocks * self.block * threads
         self.start = pool.ctypes.data
         x = rng.standard_normal((positions, k)).astype(np.float32)
@@ -109,25 +113,38 @@ class Case:
         self.xs = np.array([row.ctypes.data for row in x], np.int64)
         self.out = np.zeros((threads, positions, 16), np.float32)
 
-    def read(self, thread: int) -> None:
-        size = self.blocks * self.block
-        stream(self.start + thread * size, size // 512 * 512)
+    def address(self, part: int, thread: int) -> int:
+        return self.start + (part % self.slices * self.threads + thread) * self.blocks * self.block
 
-    def product(self, thread: int) -> None:
-        w = self.start + thread * self.blocks * self.block
+    def read(self, part: int, thread: int) -> float:
+        start = time.thread_time()
+        stream(self.address(part, thread), self.blocks * self.block // 512 * 512)
+        return time.thread_time() - start
+
+    def product(self, part: int, thread: int) -> float:
+        start = time.thread_time()
         multiply(
-            self.fmt, w, self.block, self.blocks, self.k, self.xs.ctypes.data, self.positions,
-            self.out[thread].ctypes.data,
+            self.fmt, self.address(part, thread), self.block, self.blocks, self.k, self.xs.ctypes.data,
+            self.positions, self.out[thread].ctypes.data,
         )  # fmt: skip
+        return time.thread_time() - start
 
+    def measure(self, workers: ThreadPoolExecutor, rounds: int) -> tuple[float, float, float]:
+        """Median seconds of reading and of multiplying a slice, and the median ratio of neighbours."""
 
-def seconds(run: Callable[[int], None], threads: int, workers: ThreadPoolExecutor) -> float:
-    start = time.perf_counter()
-    if threads == 1:
-        run(0)
-    else:
-        list(workers.map(run, range(threads)))
-    return time.perf_counter() - start
+        def slowest(run: Callable[[int, int], float], part: int) -> float:
+            return max(workers.map(lambda thread: run(part, thread), range(self.threads)))
+
+        slowest(self.product, 0)
+        slowest(self.read, 0)
+        pairs = []
+        for _ in range(rounds):
+            for part in range(self.slices):  # half the pool lies between the two, so neither finds warm caches
+                read = slowest(self.read, part)
+                pairs.append((read, slowest(self.product, part + self.slices // 2)))
+        reads, products = zip(*pairs, strict=True)
+        ratio = statistics.median(read / product for read, product in pairs)
+        return statistics.median(reads), statistics.median(products), ratio
 
 
 def main() -> None:
@@ -137,31 +154,24 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="ROWSxCOLUMNS")
     parser.add_argument("--positions", type=int, nargs="+", default=[1])
     parser.add_argument("--pool", type=int, default=1024, help="MiB of weights")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     pool = make_pool(options.pool << 20)
-    pool[:] = 1
-    print(f"{isa.ISA}, pool {options.pool} MiB; GB/s of weight bytes, medians of {options.rounds} rounds")
+    print(f"{isa.ISA}; GB/s of weight bytes, medians over slices of a pool of {options.pool} MiB")
     print("format shape        threads positions  stream  product  ratio  GFLOP/s")
     with ThreadPoolExecutor(max(options.threads)) as workers:
-        for name in options.formats:
-            for shape in options.shapes:
-                n, k = map(int, shape.split("x"))
-                for threads in options.threads:
-                    for positions in options.positions:
-                        case = Case(pool, NAMES[name], n, k, positions, threads)
-                        reads, products = [], []
-                        seconds(case.product, threads, workers)
-                        for _ in range(options.rounds):
-                            reads.append(seconds(case.read, threads, workers))
-                            products.append(seconds(case.product, threads, workers))
-                        read, product = statistics.median(reads), statistics.median(products)
-                        flop = 2 * 16 * case.blocks * threads * k * positions
-                        print(
-                            f"{name:6} {shape:12} {threads:7} {positions:9}  {case.bytes / read / 1e9:6.1f}"
-                            f"  {case.bytes / product / 1e9:7.1f}  {read / product:5.2f}  {flop / product / 1e9:7.0f}",
-                            flush=True,
-                        )
+        for name, shape, threads, positions in itertools.product(
+            options.formats, options.shapes, options.threads, options.positions
+        ):
+            n, k = map(int, shape.split("x"))
+            case = Case(pool, NAMES[name], n, k, positions, threads)
+            read, product, ratio = case.measure(workers, options.rounds)
+            flop = 2 * 16 * case.blocks * threads * k * positions
+            print(
+                f"{name:6} {shape:12} {threads:7} {positions:9}  {case.bytes / read / 1e9:6.1f}"
+                f"  {case.bytes / product / 1e9:7.1f}  {ratio:5.2f}  {flop / product / 1e9:7.0f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
