@@ -60,6 +60,11 @@ class Counter(IntEnum):
     KEFF_ROWS = 17  # rows x layers in that sum
     DECODE_NS = 18
     EVICTIONS = 19
+    EXPERTS_NS = 20  # time in native code, by what it was for
+    ATTENTION_NS = 21
+    DENSE_NS = 22
+    HEAD_NS = 23
+    SAMPLING_NS = 24
 
 
 COUNTERS = 64
@@ -99,9 +104,7 @@ class Board:
         self._shared = shared
         buffer: Any = bytearray(size) if shared is None else shared.buf
         views = {
-            name: np.frombuffer(
-                buffer, dtype=dtype, count=int(np.prod(shape)), offset=offset
-            ).reshape(shape)
+            name: np.frombuffer(buffer, dtype=dtype, count=int(np.prod(shape)), offset=offset).reshape(shape)
             for name, (offset, shape, dtype) in layout.items()
         }
         self.counters: npt.NDArray[np.int64] = views["counters"]

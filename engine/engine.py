@@ -373,7 +373,9 @@ class _Turn:
         limit = sampling.max_tokens if sampling.max_tokens is not None else engine.info.context
         position = len(self._tokens)
         while self._made < limit:
+            before = time.perf_counter_ns()
             chosen = self._sampler.sample(self._logits, recent)
+            self._counters[Counter.SAMPLING_NS] += time.perf_counter_ns() - before
             self._made += 1
             self._counters[Counter.TOKENS] += 1
             self._last = time.perf_counter()

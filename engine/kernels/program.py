@@ -33,9 +33,10 @@ from .records import (
     SCRATCH_BYTES,
     SILU_MUL,
     STOP,
+    TIMESPEC,
     UNION,
 )
-from .sync import barrier
+from .sync import barrier, nanoseconds
 
 BOARD_LAYER = 2
 """The board's counter of the layer being computed."""
@@ -77,6 +78,8 @@ def run(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, thre
     appends sync, threads and number.
     """
     scratch = state[SCRATCH] + number * state[SCRATCH_BYTES]
+    counters, timespec = i64(state[COUNTERS]), state[TIMESPEC]
+    before = nanoseconds(timespec) if number == 0 and start < end else 0
     for i in range(start, end):
         op = ops[i]
         if op.code <= SILU_MUL:
@@ -90,11 +93,15 @@ def run(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, thre
                 ops_experts.union(tables.mixtures[op.index], state)
         elif op.code == LAYER:
             if number == 0:
-                i64(state[COUNTERS])[BOARD_LAYER] = op.index
+                counters[BOARD_LAYER] = op.index
                 state[PAUSE] = state[STOP]
         else:
             _mixture(op, tables.mixtures[op.index], state, sync, scratch)
         barrier(sync, threads)
+        if number == 0:
+            now = nanoseconds(timespec)
+            counters[op.clock] += now - before
+            before = now
         if (op.code == UNION or op.code == LAYER) and state[PAUSE] != 0:
             return i + 1
     return end

@@ -54,12 +54,12 @@ ADD: Final = 1
 
 OP = np.dtype(
     [
-        ("code", "i8"), ("fmt", "i8"), ("rows", "i8"), ("mode", "i8"), ("index", "i8"),
+        ("code", "i8"), ("clock", "i8"), ("fmt", "i8"), ("rows", "i8"), ("mode", "i8"), ("index", "i8"),
         ("x", "i8"), ("x_stride", "i8"), ("y", "i8"), ("y_stride", "i8"),
         ("w", "i8"), ("step", "i8"), ("b", "i8"), ("n", "i8"), ("k", "i8"), ("f", "f8"),
     ]
 )  # fmt: skip
-"""One operation; the meaning of a field is told by the operation above."""
+"""One operation; the meaning of a field is told by the operation above. clock: the board's counter of its time."""
 
 NO_NORM: Final = 0
 NORM_HEAD: Final = 1
@@ -123,6 +123,7 @@ SCRATCH: Final = 18  # address of the threads' scratch
 SCRATCH_BYTES: Final = 19  # per thread
 MAX_ROWS: Final = 20
 KEPT_COUNTER: Final = 21  # index of the counter of experts kept; rows x layers follow; -1: not counted
+TIMESPEC: Final = 22  # two cells for the system's clock
 STATE_CELLS: Final = 32
 
 KEY_TILE: Final = 64

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import platform
 import sys
+import time
 from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
+
+from .pointers import i64
 
 LINE = 64
 ARRIVED, GENERATION, SLEEPERS, WORK = 0, LINE, 2 * LINE, 3 * LINE
@@ -52,6 +55,9 @@ else:
     def _wake(address: int) -> None:
         pass
 
+
+_clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.int64))
+_MONOTONIC = time.CLOCK_MONOTONIC
 
 _I64 = ir.IntType(64)
 
@@ -126,6 +132,14 @@ def barrier(sync: int, threads: int) -> None:
     while atomic_load(sync + GENERATION) == generation:
         _sleep(sync + GENERATION, generation)
     atomic_add(sync + SLEEPERS, -1)
+
+
+@njit(cache=True, nogil=True)
+def nanoseconds(timespec: int) -> int:
+    """The monotonic clock; `timespec` is the address of two int64 it may use."""
+    _clock_gettime(_MONOTONIC, timespec)
+    cells = i64(timespec)
+    return cells[0] * 1_000_000_000 + cells[1]
 
 
 @njit(cache=True, nogil=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..board import Board
+from ..board import Board, Counter
 from ..experts.placement import Placement
 from ..kernels import records as r
 from ..kernels.quantize import q8_bytes
@@ -22,6 +22,12 @@ from .rope import RopeTable
 from .spec import DenseMlp, Mixture, ModelSpec, Role, Rope
 from .weights import Matrix, Weights
 from .workspace import Workspace, is_packed
+
+_CLOCKS = {
+    **dict.fromkeys((r.ROTATE, r.ATTEND), Counter.ATTENTION_NS),
+    **dict.fromkeys((r.UNION, r.EXPERTS_UP, r.EXPERTS_QUANTIZE, r.EXPERTS_DOWN, r.COMBINE), Counter.EXPERTS_NS),
+}
+"""Whose time an operation's is; the rest is the dense part's."""
 
 _SCORES = {"softmax": r.SOFTMAX, "sigmoid": r.SIGMOID}
 
@@ -97,7 +103,8 @@ class Builder:
 
     def emit(self, code: int, **values: Any) -> None:
         """Append an operation; fields not named are zero."""
-        self._ops.append({"code": code, **values})
+        clock = Counter.HEAD_NS if values.get("rows", r.ALL_ROWS) != r.ALL_ROWS else _CLOCKS.get(code, Counter.DENSE_NS)
+        self._ops.append({"code": code, "clock": clock, **values})
 
     def record(self, table: str, values: dict[str, Any]) -> int:
         """Append a record to a table; returns its index."""

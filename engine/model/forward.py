@@ -52,6 +52,7 @@ class Model:
         self._space, self._board, self._team, self._streamer = space, board, team, streamer
         self._keep = (weights, kv, placement)  # the program holds their addresses
         self._program = Builder(spec, weights, space, kv, placement, board).build(lossy)
+        self._timespec = np.zeros(2, np.int64)
         self._state = self._make_state()
         self._ids = space.array("ids", (space.rows,), np.int64)
         self._logits = space.array("logits", (HEAD_ROWS, spec.vocab), np.float32)
@@ -66,6 +67,7 @@ class Model:
         state[r.JOB_EXPERT], state[r.JOB_FIRST] = at["job_expert"], at["job_first"]
         state[r.JOB_PAIRS], state[r.ACTIVE_JOBS] = at["job_pairs"], at["active_jobs"]
         state[r.EXPERT_COUNT], state[r.SCRATCH] = at["expert_count"], at["scratch"]
+        state[r.TIMESPEC] = self._timespec.ctypes.data
         state[r.MAX_ROWS], state[r.SCRATCH_BYTES] = self._space.rows, self._space.thread_scratch
         return state
 
