@@ -261,7 +261,12 @@ class Conductor:
         if self.model.telemetry is not None:
             self.model.telemetry.begin_turn()
         sampling = self._engine.defaults or Sampling()
-        self._turn = self._engine.chat(messages, sampling, continue_final=continue_final)
+        try:
+            self._turn = self._engine.chat(messages, sampling, continue_final=continue_final)
+        except EngineError as error:  # it died a moment ago, and its last message is on its way
+            self._fail(ERROR)
+            self._view.tell(str(error), "error")
+            return
         self._set(Stage.PROMPT)
         self._view.turn_began()
         self._view.state_changed()

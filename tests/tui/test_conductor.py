@@ -1,0 +1,484 @@
+"""The rules of a conversation, without processes and without a screen."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from colibri_tui.conductor import CHOOSE, NO_WORDS, QUIT, RESTART, RESTART_SMALLER, Conductor
+from colibri_tui.conversations import Conversations
+from colibri_tui.engine_link import (
+    EngineDied,
+    EngineError,
+    EngineLoading,
+    EngineNotice,
+    EnginePrefill,
+    EngineReady,
+    EngineText,
+    EngineTurn,
+    LinkState,
+)
+from colibri_tui.journal import Journal
+from colibri_tui.launch import Launch
+from colibri_tui.settings import Settings
+from colibri_tui.widgets.status_line import Stage
+from engine.board import Board
+from engine.events import Turn
+from tests.tui.scripted_link import READY, TURN, Link
+
+
+class Screen:
+    """A view that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.told: list[tuple[str, str, tuple]] = []
+        self.composer: list[str] = []
+        self.draft = ""
+        self.running = False
+        self.ended: list[tuple[str, str]] = []
+        self.turns: list[Turn | None] = []
+        self.progress = ""
+
+    def show_conversation(self, messages) -> None:
+        self.lines = [said.content for said in messages]
+
+    def show_prompt(self, text) -> None:
+        self.lines += [text, ""]
+
+    def show_reply(self, base) -> None:
+        self.lines.append(base)
+
+    def show_progress(self, text, fraction) -> None:
+        self.progress = text
+
+    def show_text(self, text) -> None:
+        self.lines[-1] += text
+
+    def end_reply(self, status, note) -> None:
+        self.ended.append((status, note))
+
+    def take_back(self) -> None:
+        del self.lines[-2:]
+
+    def tell(self, text, severity="information", actions=()) -> None:
+        self.told.append((text, severity, actions))
+
+    def put_back(self, text) -> None:
+        self.composer.append(text)
+
+    def set_draft(self, text) -> None:
+        self.draft = text
+
+    def turn_began(self) -> None:
+        self.running = True
+
+    def turn_ended(self, turn) -> None:
+        self.running = False
+        self.turns.append(turn)
+
+    def model_changed(self) -> None:
+        pass
+
+    def state_changed(self) -> None:
+        pass
+
+
+class Play:
+    """Everything around one conductor."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.folder = tmp_path / "model"
+        self.folder.mkdir()
+        (self.folder / "config.json").write_text(json.dumps({"model_type": "fake"}))
+        self.link, self.view = Link(), Screen()
+        self.journal = Journal(lambda: Conversations(tmp_path / "c.db"), pytest.fail)
+        self.conductor = Conductor(self.view, self.link, self.journal, Launch(Settings(tmp_path / "s.toml")))
+
+    def hear(self, message) -> None:
+        self.conductor.hear(message)
+
+    def ready(self) -> None:
+        self.link.state = LinkState.READY
+        self.link.board = Board(2, 4)
+        self.hear(EngineReady(0, READY))
+
+    def text(self, words: str) -> None:
+        self.hear(EngineText(len(self.link.asked), words, 1))
+
+    def done(self, stop: str = "eos", text: str = "x") -> None:
+        self.link.state = LinkState.READY
+        self.hear(EngineTurn(len(self.link.asked), replace(TURN, stop=stop), text))
+
+    def refuse(self, text: str) -> None:
+        self.link.state = LinkState.READY
+        self.hear(EngineError(len(self.link.asked), text, fatal=False))
+
+    def die(self) -> None:
+        self.link.state = LinkState.DEAD
+        self.hear(EngineDied(len(self.link.asked), "killed by signal 9"))
+
+    def stored(self) -> list[tuple[str, str, str]]:
+        row = self.conductor.session.conversation
+        messages = self.journal.ask(lambda store: store.messages(row.result())).result()
+        return [(m.role, m.content, m.status) for m in messages]
+
+
+@pytest.fixture
+def opened(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLIBRI_TUI_HOME", str(tmp_path / "home"))
+    stage = Play(tmp_path)
+    assert stage.conductor.open(stage.folder)
+    stage.conductor._arriving = None  # nothing is stored: no need to look
+    yield stage
+    stage.journal.close()
+
+
+@pytest.fixture
+def stage(opened):
+    opened.ready()
+    return opened
+
+
+async def arrive(stage: Play) -> None:
+    await stage.conductor.come_back()
+
+
+class TestATurn:
+    def test_from_prompt_to_answer(self, stage):
+        stage.conductor.submit("hello")
+        assert stage.view.running
+        assert stage.conductor.status.stage is Stage.PROMPT
+        stage.hear(EnginePrefill(1, 3, 9))
+        assert stage.view.progress == "reading the prompt 3/9"
+        assert stage.conductor.status.detail == "3/9"
+        stage.text("hi")
+        assert stage.conductor.status.stage is Stage.ANSWERING
+        stage.done()
+        assert stage.view.lines == ["hello", "hi"]
+        assert stage.view.ended == [("done", "")]
+        assert stage.view.turns == [replace(TURN, stop="eos")]
+        assert stage.conductor.status.stage is Stage.READY
+        assert stage.conductor.status.tok_s == 3.0
+        assert stage.stored() == [("user", "hello", "done"), ("assistant", "hi", "done")]
+
+    def test_figures_are_kept_with_the_answer(self, stage):
+        stage.conductor.submit("hello")
+        stage.text("hi")
+        stage.done()
+        assert stage.conductor.session.messages[-1].stats["hits"] == {"pin": 1, "cache": 1, "disk": 1}
+
+    def test_an_answer_without_a_word_is_said_to_be_one(self, stage):
+        stage.conductor.submit("hello")
+        stage.done(text="")
+        assert stage.view.ended == [("done", NO_WORDS)]
+
+    @pytest.mark.parametrize(("stop", "status"), [("length", "cut"), ("user", "stopped")])
+    def test_a_cut_answer_can_be_continued(self, stage, stop, status):
+        stage.conductor.submit("hello")
+        stage.text("one")
+        stage.done(stop)
+        assert stage.view.ended[0][0] == status
+        assert "Alt+M" in stage.view.ended[0][1]
+        stage.conductor.more()
+        assert stage.link.asked[-1] == (
+            [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "one"}],
+            True,
+        )
+        stage.text(" two")
+        stage.done()
+        assert stage.view.lines == ["hello", "one two"]
+
+    def test_a_whole_answer_is_not_continued(self, stage):
+        stage.conductor.submit("hello")
+        stage.text("hi")
+        stage.done()
+        stage.conductor.more()
+        assert len(stage.link.asked) == 1
+        assert stage.view.told[-1][0] == "There is no answer to continue."
+
+    def test_regenerating(self, stage):
+        stage.conductor.regenerate()
+        assert stage.view.told[-1][0] == "There is no answer to regenerate."
+        stage.conductor.submit("hello")
+        stage.text("bad")
+        stage.done()
+        stage.conductor.regenerate()
+        assert stage.link.asked[-1] == ([{"role": "user", "content": "hello"}], False)
+        stage.text("good")
+        stage.done()
+        assert stage.view.lines == ["hello", "good"]
+
+    def test_regenerating_stopped_at_once_brings_the_old_answer_back(self, stage):
+        stage.conductor.submit("hello")
+        stage.text("good")
+        stage.done()
+        stage.conductor.regenerate()
+        stage.conductor.stop()
+        assert stage.view.lines == ["hello", "good"]
+        assert stage.view.composer == []
+
+
+class TestStopping:
+    def test_before_the_first_token_the_prompt_comes_back(self, stage):
+        stage.conductor.submit("hello")
+        stage.conductor.stop()
+        assert stage.link.stops == 1
+        assert stage.view.composer == ["hello"]
+        assert stage.view.lines == []
+        assert not stage.view.running
+        assert stage.conductor.status.stage is Stage.STOPPING
+        stage.text("late")
+        stage.done("user")
+        assert stage.view.lines == []
+        assert stage.conductor.status.stage is Stage.READY
+
+    def test_later_the_answer_stays(self, stage):
+        stage.conductor.submit("hello")
+        stage.text("one")
+        stage.conductor.stop()
+        assert stage.conductor.status.stage is Stage.STOPPING
+        stage.text(" two")
+        stage.done("user")
+        assert stage.view.lines == ["hello", "one two"]
+        assert stage.view.composer == []
+
+    def test_a_stop_that_overtakes_the_first_token(self, stage):
+        stage.conductor.submit("hello")
+        stage.done("user", text="")
+        assert stage.view.composer == ["hello"]
+
+    def test_what_is_queued_comes_back_too(self, stage):
+        stage.conductor.submit("one")
+        stage.text("x")
+        stage.conductor.submit("two")
+        stage.conductor.submit("three")
+        stage.conductor.stop()
+        stage.done("user")
+        assert stage.view.composer == ["two\n\nthree"]
+        assert len(stage.link.asked) == 1
+
+    def test_when_idle_nothing_happens(self, stage):
+        stage.conductor.stop()
+        assert stage.link.stops == 0
+
+
+class TestTheQueue:
+    def test_a_prompt_while_loading_is_sent_when_the_model_is_ready(self, opened):
+        opened.conductor.submit("hello")
+        assert opened.conductor.status.queued == 1
+        assert opened.link.asked == []
+        opened.ready()
+        assert opened.link.asked[0][0] == [{"role": "user", "content": "hello"}]
+        assert opened.conductor.status.queued == 0
+
+    def test_prompts_while_answering_follow_in_order(self, stage):
+        for prompt in ("one", "two", "three"):
+            stage.conductor.submit(prompt)
+        for n in range(3):
+            stage.text(f"answer {n}")
+            stage.done()
+        assert stage.view.lines == ["one", "answer 0", "two", "answer 1", "three", "answer 2"]
+
+    def test_a_refused_model_gives_them_back(self, opened):
+        opened.conductor.submit("hello")
+        opened.link.state = LinkState.DEAD
+        opened.hear(EngineError(0, "no tensor x", fatal=True))
+        assert opened.view.composer == ["hello"]
+        assert opened.view.told[-1] == ("no tensor x", "error", (CHOOSE, QUIT))
+        assert opened.conductor.status.stage is Stage.REFUSED
+
+
+class TestMisfortune:
+    def test_a_refused_prompt_comes_back_with_the_reason(self, stage):
+        stage.conductor.submit("hello")
+        stage.refuse("the prompt has 900 tokens, the context window 100: shorten it")
+        assert stage.view.composer == ["hello"]
+        assert stage.view.lines == []
+        assert stage.view.told[-1][0].startswith("the prompt has 900 tokens")
+        assert stage.conductor.status.stage is Stage.READY
+
+    def test_a_failed_read_keeps_what_there_is_of_the_answer(self, stage):
+        stage.conductor.submit("hello")
+        stage.text("half")
+        stage.refuse("model-2.safetensors: read failed")
+        assert stage.view.ended == [("error", "")]
+        assert stage.stored()[-1] == ("assistant", "half", "error")
+        assert stage.conductor.session.can_continue
+
+    def test_death_keeps_the_answer_and_offers_a_way_on(self, stage):
+        stage.conductor.submit("hello")
+        stage.text("half")
+        stage.die()
+        assert stage.view.ended == [("interrupted", "")]
+        assert stage.view.told[-1] == ("killed by signal 9", "error", (RESTART, RESTART_SMALLER, QUIT))
+        assert stage.conductor.status.stage is Stage.DIED
+
+    def test_death_before_the_first_token_gives_the_prompt_back(self, stage):
+        stage.conductor.submit("hello")
+        stage.die()
+        assert stage.view.composer == ["hello"]
+
+    def test_a_prompt_wakes_a_dead_engine(self, stage):
+        stage.die()
+        stage.conductor.submit("hello")
+        assert len(stage.link.started) == 2
+        stage.ready()
+        assert stage.link.asked[-1][0][-1]["content"] == "hello"
+
+    def test_restarting_smaller_asks_for_less_each_time(self, stage):
+        stage.die()
+        stage.conductor.restart(smaller=True)
+        stage.die()
+        stage.conductor.restart(smaller=True)
+        assert [options.ram for _, options in stage.link.started[1:]] == [3.0, 2.25]
+        assert "3.0 GB" in stage.view.told[-3][0]
+
+    def test_a_model_that_has_gone_is_told(self, stage):
+        (stage.folder / "config.json").unlink()
+        stage.conductor.restart()
+        assert len(stage.link.started) == 1
+        assert "no config.json" in stage.view.told[-1][0]
+
+    def test_an_engine_that_died_this_moment_gives_the_prompt_back(self, stage):
+        stage.link.broken = True
+        stage.conductor.submit("hello")
+        assert stage.view.composer == ["hello"]
+        assert not stage.view.running
+        assert stage.view.told[-1][:2] == ("the engine cannot answer now: it is dead", "error")
+
+    def test_messages_of_an_answer_that_was_given_up_count_no_more(self, stage):
+        stage.conductor.submit("hello")
+        stage.conductor.new()
+        stage.text("late")
+        stage.hear(EnginePrefill(1, 3, 9))
+        assert stage.view.lines == []
+        assert stage.view.progress == ""
+
+    def test_a_turn_that_nobody_waits_for_leaves_the_engine_ready(self, stage):
+        stage.conductor.submit("one")
+        stage.conductor.new()
+        stage.conductor.submit("two")
+        stage.done("user", text="")
+        assert stage.link.asked[-1][0] == [{"role": "user", "content": "two"}]
+
+
+class TestModelsAndProfiles:
+    def test_what_is_no_model_is_told_and_changes_nothing(self, stage, tmp_path):
+        assert not stage.conductor.open(tmp_path / "nothing")
+        assert stage.view.told[-1][1:] == ("error", (CHOOSE,))
+        assert stage.conductor.model.folder == stage.folder
+
+    def test_without_a_model_a_prompt_comes_back(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("COLIBRI_TUI_HOME", str(tmp_path / "home"))
+        stage = Play(tmp_path)
+        stage.conductor.submit("hello")
+        assert stage.view.composer == ["hello"]
+        assert stage.view.told == [("There is no model yet.", "warning", (CHOOSE,))]
+        stage.journal.close()
+
+    def test_the_history_is_the_profiles(self, stage):
+        stage.conductor.use_profile("coding")
+        first, second = (options.history for _, options in stage.link.started)
+        assert "default" in first
+        assert "coding" in second
+        assert stage.conductor.status.profile == "coding"
+        assert "Profile coding" in stage.view.told[-1][0]
+
+    def test_a_bad_profile_is_refused(self, stage):
+        stage.conductor.use_profile("../up")
+        assert len(stage.link.started) == 1
+        assert stage.view.told[-1][1] == "warning"
+
+    def test_the_conversation_outlives_a_change_of_profile(self, stage):
+        stage.conductor.submit("hello")
+        stage.text("hi")
+        stage.done()
+        stage.conductor.use_profile("coding")
+        stage.ready()
+        stage.conductor.submit("more")
+        assert len(stage.link.asked[-1][0]) == 3
+
+    def test_loading_is_told_in_words(self, opened):
+        assert opened.conductor.progress == ("starting the engine", 0, 0)
+        opened.hear(EngineLoading(0, "compiling kernels", 5, 23))
+        assert opened.conductor.progress == ("compiling kernels", 5, 23)
+        assert opened.conductor.status.detail == "compiling kernels 5/23, once per machine"
+        opened.ready()
+        assert opened.conductor.progress is None
+
+    def test_notices_are_passed_on(self, stage):
+        stage.hear(EngineNotice(0, "buffered reads"))
+        assert stage.view.told[-1][0] == "buffered reads"
+
+
+class TestConversations:
+    async def test_the_last_one_of_the_model_comes_back(self, stage):
+        stage.conductor.submit("hello")
+        stage.text("hi")
+        stage.done()
+        stage.journal.set_draft(stage.conductor.session.conversation, "unsent")
+        stage.conductor.open(stage.folder)
+        assert stage.view.lines == []
+        await arrive(stage)
+        assert stage.view.lines == ["hello", "hi"]
+        assert stage.view.draft == "unsent"
+        assert "Back in “hello”" in stage.view.told[-1][0]
+
+    async def test_a_prompt_typed_meanwhile_joins_it(self, stage):
+        stage.conductor.submit("hello")
+        stage.text("hi")
+        stage.done()
+        stage.conductor.open(stage.folder)
+        stage.conductor.submit("again")
+        stage.ready()
+        assert len(stage.link.asked) == 1, "the conversation is still on its way"
+        await arrive(stage)
+        assert [m["content"] for m in stage.link.asked[-1][0]] == ["hello", "hi", "again"]
+
+    async def test_a_first_start_has_none(self, opened):
+        await arrive(opened)
+        assert opened.view.lines == []
+        assert opened.view.told == []
+
+    async def test_a_draft_without_a_conversation_comes_back(self, opened):
+        opened.journal.set_draft(None, "unsent")
+        await arrive(opened)
+        assert opened.view.draft == "unsent"
+        opened.ready()
+        opened.conductor.submit("unsent")
+        assert opened.journal.ask(lambda store: store.get_draft(None)).result() == ""
+
+    async def test_resuming_another_ends_this_one_properly(self, stage):
+        stage.conductor.submit("one")
+        stage.text("first")
+        stage.done()
+        first = (await stage.conductor.ask(lambda store: store.list()))[0]
+        stage.conductor.new()
+        stage.conductor.submit("two")
+        stage.text("half")
+        await stage.conductor.resume(first)
+        assert stage.view.lines == ["one", "first"]
+        assert stage.view.ended[-1][0] == "stopped"
+
+    async def test_one_held_with_another_model_is_said_to_be(self, stage):
+        row = stage.journal.create("other-12345678", "default")
+        stage.journal.add(row, "user", "hello")
+        stage.journal.add(row, "assistant", "hi")
+        found = (await stage.conductor.ask(lambda store: store.list()))[0]
+        await stage.conductor.resume(found)
+        assert "held with another model" in stage.view.told[-1][0]
+
+    async def test_deleting_the_one_shown_begins_a_new_one(self, stage):
+        stage.conductor.submit("one")
+        stage.text("first")
+        stage.done()
+        number = stage.conductor.session.conversation.result()
+        stage.conductor.forget(number + 1)
+        assert stage.view.lines == ["one", "first"]
+        stage.conductor.forget(number)
+        assert stage.view.lines == []
+        assert stage.conductor.session.conversation is None
