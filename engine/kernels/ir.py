@@ -19,6 +19,7 @@ WORD = ir.IntType(32)
 LONG = ir.IntType(64)
 HALF = ir.HalfType()
 FLOAT = ir.FloatType()
+VOID = ir.VoidType()
 
 Value = Any
 """An llvmlite value."""
@@ -134,7 +135,7 @@ class Emitter:
         name = "llvm.prefetch.p0"
         if name not in self.b.module.globals:
             kinds = [BYTE.as_pointer(), WORD, WORD, WORD]
-            ir.Function(self.b.module, ir.FunctionType(ir.VoidType(), kinds), name)
+            ir.Function(self.b.module, ir.FunctionType(VOID, kinds), name)
         self.b.call(self.b.module.globals[name], [pointer, *flags])
 
     def minimum(self, x: Value, limit: Value, relation: str = "<") -> Value:

@@ -17,7 +17,7 @@ from . import formats
 from .addresses import load_f32, load_u8, load_u16, store_f32
 from .float_tile import float_tile
 from .formats import BF16, F16, F32, GROUP, I4G, I4G_UNIT, I8R, I8R_SCALES, ROWS
-from .ir import FLOAT, LONG, WORD, Emitter, Value, function
+from .ir import FLOAT, VOID, WORD, Emitter, Value, function
 from .isa import TARGET, Target
 from .packed_tile import packed_tile
 from .symbols import kernel
@@ -26,8 +26,6 @@ block_bytes = register_jitable(formats.block_bytes)
 matrix_bytes = register_jitable(formats.matrix_bytes)
 register_jitable(formats.itemsize)
 register_jitable(formats.padded)
-
-VOID = ir.VoidType()
 
 
 def tile_positions(target: Target, fmt: int) -> tuple[int, ...]:
@@ -83,8 +81,7 @@ _f32, _f16, _bf16, _i8r, _i4g = (_product(fmt) for fmt in (F32, F16, BF16, I8R, 
 
 
 @kernel("void(int64, int64, int64, int64, int64, int64, int64)")
-def products(fmt, w, rows, k, xs, s, out):  # type: ignore[no-untyped-def]
-    """`product16`, compiled."""
+def _product16(fmt: int, w: int, rows: int, k: int, xs: int, s: int, out: int) -> None:
     if fmt == I4G:
         _i4g(w, rows, k, xs, s, out)
     elif fmt == I8R:
@@ -106,7 +103,7 @@ def product16(fmt: int, w: int, rows: int, k: int, xs: int, s: int, out: int) ->
     of the activation rows: float32[k] for float formats, q8 records of k columns for packed ones. out: address of
     float32[s][16]; only the first `rows` entries of a position mean something.
     """
-    products(fmt, w, rows, k, xs, s, out)
+    _product16(fmt, w, rows, k, xs, s, out)
 
 
 @intrinsic

@@ -26,7 +26,7 @@ def kernel(signature: str) -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         compiled = cfunc(signature, cache=True, error_model="numpy")(function)
-        name = f"colibri_{function.__name__}"
+        name = "colibri_" + function.__name__.lstrip("_")
         llvm.add_symbol(name, compiled.address)
         _compiled.append(compiled)
         arguments, result = sigutils.normalize_signature(signature)
