@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from engine import Engine, EngineOptions, Token
 
-from .checkpoints import Case
-
 EXPECTED = Path(__file__).parent / "expected"
 GREEDY = 24
 
@@ -63,9 +61,7 @@ def routes(engine: Engine, ids: Sequence[int]) -> Routes:
     ) -> None:
         assert (kept == chosen.shape[1]).all()
         order = np.argsort(chosen, axis=1)
-        seen.setdefault(layer, []).append(
-            (np.take_along_axis(chosen, order, 1), np.take_along_axis(weights, order, 1))
-        )
+        seen.setdefault(layer, []).append((np.take_along_axis(chosen, order, 1), np.take_along_axis(weights, order, 1)))
 
     engine.logits(ids, listen)
     return {
@@ -84,5 +80,3 @@ def logits_of(folder: Path, prompt: Sequence[int], options: EngineOptions) -> np
     """Open a checkpoint and compute the logits of a prompt."""
     with Engine.open(folder, options) as engine:
         return engine.logits(prompt)
-
-

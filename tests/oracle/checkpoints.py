@@ -103,6 +103,12 @@ def is_sparse(config: dict[str, Any], layer: int) -> bool:
     return (layer + 1) % int(config.get("decoder_sparse_step", 1)) == 0
 
 
+def is_extra(config: dict[str, Any], name: str) -> bool:
+    """Whether a tensor belongs to the multi-token prediction, which no forward needs."""
+    parts = name.split(".")
+    return parts[1] == "layers" and int(parts[2]) >= int(config["num_hidden_layers"])
+
+
 def _attention(config: dict[str, Any], stem: str) -> Iterator[_Tensor]:
     kind, hidden, heads = config["model_type"], config["hidden_size"], config["num_attention_heads"]
     dim = config.get("head_dim") or hidden // heads

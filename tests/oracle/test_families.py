@@ -22,8 +22,8 @@ from .cases import CASES
 from .checkpoints import write
 
 LOGITS_BOUND = 1e-3
-"""Sums of float32 in another order: 1.3e-4 was measured at most, logits deviate by 3, and a wrong constant moves them by
-more than twenty times this (`test_every_constant_shows`)."""
+"""Sums of float32 in another order: 1.3e-4 was measured at most, logits deviate by 3, and a wrong constant moves them
+by more than twenty times this (`test_every_constant_shows`)."""
 
 WEIGHTS_BOUND = 1e-4
 """9e-6 was measured at most."""
@@ -138,7 +138,7 @@ def test_every_constant_shows(name: str, change: dict[str, Any], asked: Asked, t
 
 
 def test_a_head_beside_a_tied_embedding_is_used(tmp_path: Path, asked: Asked) -> None:
-    """A config that ties the head though the checkpoint has one of its own: transformers 5 uses the head, and so do we."""
+    """A config that ties the head though the checkpoint has its own: transformers 5 uses the head, and so do we."""
     expected, given = asked("olmoe")
     case = CASES["olmoe"]
     write(tmp_path, case)
