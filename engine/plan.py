@@ -8,6 +8,7 @@ process stays within it: the arena never grows.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -98,24 +99,25 @@ def make_plan(needs: Needs, options: EngineOptions) -> tuple[Plan, list[str]]:
     context = min(options.context or DEFAULT_CONTEXT, needs.max_context)
     if options.context and options.context > needs.max_context:
         notices.append(f"--context {options.context:,} is more than the model's {needs.max_context:,}; using that")
-    chunk = next(
-        (rows for rows in CHUNKS if needs.work_fixed + rows * needs.work_per_row <= WORK_SHARE * budget), CHUNKS[-1]
-    )
+    fewest = _slots(needs, options.cap or 1, 1) * needs.slot_bytes
+    shortest = context if options.context else min(context, SMALLEST_CONTEXT)
+    rest = needs.dense + runtime + needs.kv(shortest) + fewest
+    chunk = _chunk(needs, min(int(WORK_SHARE * budget), budget - rest))
     work = needs.work_fixed + chunk * needs.work_per_row
     fixed = needs.dense + runtime + work
-    fewest = _slots(needs, options.cap or 1, 1)
     if options.context is None:
         # A window chosen by us may shrink, so that a small budget still runs; one the person chose may not.
-        while context > SMALLEST_CONTEXT and fixed + needs.kv(context) + fewest * needs.slot_bytes > budget:
+        while context > SMALLEST_CONTEXT and fixed + needs.kv(context) + fewest > budget:
             context = max(SMALLEST_CONTEXT, context // 2)
     kv = needs.kv(context)
     room = budget - fixed - kv
-    if room < fewest * needs.slot_bytes:
-        least = fixed + kv + fewest * needs.slot_bytes
+    if room < fewest:
+        # Rounded up: the number named is enough when it is given to --ram.
+        least = math.ceil((fixed + kv + fewest) / GB * 100) / 100
         raise BudgetError(
-            f"the budget of {budget / GB:.2f} GB is too small: {needs.dense / GB:.2f} dense + {kv / GB:.2f} for a context "
-            f"of {context:,} + {(runtime + work) / GB:.2f} runtime + {fewest * needs.slot_bytes / GB:.2f} for the fewest "
-            f"expert slots = {least / GB:.2f} GB; raise --ram, or lower --context or --cap"
+            f"the budget of {budget / GB:.2f} GB is too small: {needs.dense / GB:.2f} dense + {kv / GB:.2f} for a "
+            f"context of {context:,} + {(runtime + work) / GB:.2f} runtime + {fewest / GB:.2f} for the fewest expert slots = "
+            f"{least:.2f} GB; raise --ram, or lower --context or --cap"
         )
     most = min(room // needs.slot_bytes, needs.moe_layers * needs.experts)
     working = max(1, min(needs.top_k, most - needs.moe_layers * (options.cap or 1)))
@@ -140,6 +142,11 @@ def make_plan(needs: Needs, options: EngineOptions) -> tuple[Plan, list[str]]:
         context=context,
         chunk=chunk,
     ), notices
+
+
+def _chunk(needs: Needs, most: int) -> int:
+    """The largest block of rows whose buffers take at most so many bytes, or the smallest of all."""
+    return next((rows for rows in CHUNKS if needs.work_fixed + rows * needs.work_per_row <= most), CHUNKS[-1])
 
 
 def _slots(needs: Needs, cap: int, working: int) -> int:
