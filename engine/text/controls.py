@@ -17,12 +17,14 @@ without control spellings gets exactly the ids that plain recognition would have
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 import tokenizers
 
-from ..errors import EngineError
+from ..errors import CheckpointError, EngineError
+from .files import one_line
 
 # Unicode noncharacters: valid in strings, never in text (Unicode 16, section 23.7).
 _ALIAS = ("\ufdd0", "\ufdd1")
@@ -48,6 +50,20 @@ def clean(text: str) -> str:
     return _PRIVATE.sub("\ufffd", text.encode("utf-8", "replace").decode("utf-8"))
 
 
+@contextlib.contextmanager
+def library_errors(origin: str) -> Iterator[None]:
+    """Turn what the tokenizer library raises for a file that makes no sense into CheckpointError."""
+    try:
+        yield
+    except EngineError:
+        raise
+    except BaseException as error:
+        # The library raises bare Exception, and a panic of its Rust code is not even that.
+        if type(error) is not Exception and type(error).__name__ != "PanicException":
+            raise
+        raise CheckpointError(f"{origin}: not a usable tokenizer ({one_line(str(error))}); get it again") from None
+
+
 class ControlTokens:
     """The control tokens of one tokenizer. Changes the tokenizer: it no longer recognises their spellings.
 
@@ -55,9 +71,10 @@ class ControlTokens:
     one token for many vocabularies) and HTML elements, if they are not marked special.
     """
 
-    def __init__(self, backend: tokenizers.Tokenizer) -> None:
+    def __init__(self, backend: tokenizers.Tokenizer, origin: str) -> None:
         added = backend.get_added_tokens_decoder()
         self._backend = backend
+        self._origin = origin
         self._size = max([backend.get_vocab_size(with_added_tokens=True), *(i + 1 for i in added)])
         self.special = frozenset(i for i, token in added.items() if token.special)
         controls = {i: token for i, token in added.items() if token.special or not _is_text(token.content)}
@@ -132,20 +149,24 @@ class ControlTokens:
     def encode_recognised(self, text: str, add_special: bool) -> list[int]:
         """Encode text in which spellings are control tokens; `add_special` runs the post-processor."""
         aliased = self._pattern.sub(lambda match: _alias(self._id_of[match[0]]), clean(text))
-        return self._resolve(self._backend.encode(aliased, add_special_tokens=add_special).ids)
+        return self._resolve(self._ids(aliased, add_special))
 
     def _encode_aliased(self, text: str) -> list[int]:
-        ids = self._backend.encode(text, add_special_tokens=False).ids
+        ids = self._ids(text)
         if not self._forbidden.isdisjoint(ids):
             # The vocabulary itself spells a control token (its merges, or a unigram piece): break the spelling up.
             text = self._pattern.sub(lambda match: _BREAK.join(match[0]), text)
-            ids = self._backend.encode(text, add_special_tokens=False).ids
+            ids = self._ids(text)
             for found in self._forbidden.intersection(ids):
                 raise EngineError(
                     f"this model's tokenizer cannot tell the text {self._spelling_of[found]!r} from its control "
                     "token; write it in another way"
                 )
         return self._resolve(ids)
+
+    def _ids(self, text: str, add_special: bool = False) -> list[int]:
+        with library_errors(self._origin):
+            return self._backend.encode(text, add_special_tokens=add_special).ids
 
     def _resolve(self, ids: Iterable[int]) -> list[int]:
         real = self._real_id

@@ -15,8 +15,8 @@ from typing import Any
 import tokenizers
 
 from ..errors import CheckpointError
-from .controls import ControlTokens
-from .files import one_line, read_object_if_present
+from .controls import ControlTokens, library_errors
+from .files import read_object_if_present
 
 FILE = "tokenizer.json"
 _LIMIT = 512 << 20
@@ -40,7 +40,7 @@ class Tokenizer:
         backend.no_padding()
         self._set_post_processor(backend, config)
         self._backend = backend
-        self._controls = ControlTokens(backend)
+        self._controls = ControlTokens(backend, origin)
 
     @classmethod
     def load(cls, folder: Path) -> Tokenizer:
@@ -58,11 +58,8 @@ class Tokenizer:
             raise CheckpointError(f"{path}: {path.stat().st_size} bytes, more than a tokenizer may have")
         config = read_object_if_present(folder / "special_tokens_map.json")
         config |= read_object_if_present(folder / "tokenizer_config.json")
-        try:
-            backend = tokenizers.Tokenizer.from_file(str(path))
-        except Exception as error:  # noqa: BLE001 - the library raises nothing more specific
-            raise CheckpointError(f"{path}: not a tokenizer ({one_line(str(error))}); download it again") from None
-        return cls(backend, config, str(path))
+        with library_errors(str(path)):
+            return cls(tokenizers.Tokenizer.from_file(str(path)), config, str(path))
 
     def _set_post_processor(self, backend: tokenizers.Tokenizer, config: dict[str, Any]) -> None:
         """Obey `add_bos_token` and `add_eos_token` where the configuration names them; else the file's own rule."""
