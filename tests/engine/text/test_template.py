@@ -103,7 +103,8 @@ def test_what_templates_expect_is_there() -> None:
         "{%- set ns = namespace(n=0) %}{% for i in range(5) %}{% if i == 3 %}{% break %}{% endif %}{% set ns.n = i %}"
         "{% endfor %}{{ ns.n }}|{{ {'ä': '<b>'} | tojson }}|{{ [1] | tojson(indent=2) }}|{{ strftime_now('%Y') }}|"
         "{{ bos_token }}|{{ eos_token }}|{{ pad_token }}|"
-        "{% generation %}{% set inner = 1 %}g{% endgeneration %}{{ inner }}|{{ tools is none }}|{{ documents is none }}|{{ thinking }}|{{ ('a' ~ 1) * 2 }}|{{ '%03d' % 7 }}"
+        "{% generation %}{% set inner = 1 %}g{% endgeneration %}{{ inner }}|"
+        "{{ tools is none }}|{{ documents is none }}|{{ thinking }}|{{ ('a' ~ 1) * 2 }}|{{ '%03d' % 7 }}"
         "|{{ 'a-b'.replace('-', '+') }}|{{ messages | map(attribute='role') | join(',') }}\n"
         "   {%- if true %}\n  x\n   {%- endif %}"
     )

@@ -124,6 +124,7 @@ def test_a_vocabulary_that_spells_its_control_tokens_is_kept_apart(tmp_path: Pat
     plain = unigram(["</s>", *"</s>ab"], "</s>")
     tokenizer = load(tmp_path, unigram(["</s>", *"</s>ab"], "</s>"))
     end = plain.token_to_id("</s>")
+    assert end is not None
     assert end not in tokenizer.encode("a</s>b")
     assert decode(tokenizer, tokenizer.encode("a</s>b")) == "a</s>b"
     assert tokenizer.encode_rendered("a</s>" + tokenizer.quote("</s>")).count(end) == 1
