@@ -65,7 +65,7 @@ class Engine:
         self.notices: list[str] = []
         checkpoint = Checkpoint.open(folder)
         self.spec: ModelSpec = read_spec(checkpoint.config)
-        weights = Weights(checkpoint, self.spec)
+        self.weights = weights = Weights(checkpoint, self.spec)
         generation = GenerationDefaults.load(folder, checkpoint.config)
         self.eos_ids, self.defaults = generation.eos_ids, generation.sampling()
         if (folder / "tokenizer.json").exists():
@@ -79,10 +79,10 @@ class Engine:
         self.board = self._make_board(shared_board)
         self._history = self._open_history(checkpoint, progress)
         self._trace = RouteTrace(Path(options.route_trace)) if options.route_trace else None
-        self._files = ModelFiles(options.direct)
-        weights.load(self._files, lambda done, total: progress(Loading("reading the dense part", done, total)))
-        self._readers = ReaderPool(self._files)
-        self._team = Team(threads)
+        self.files = ModelFiles(options.direct)
+        weights.load(self.files, lambda done, total: progress(Loading("reading the dense part", done, total)))
+        self.readers = ReaderPool(self.files)
+        self.team = Team(threads)
         self.model = self._make_model(weights, plan, threads)
         self._on_route: OnRoute | None = self._trace.write if self._trace else None
         self.info = Ready(
@@ -175,9 +175,9 @@ class Engine:
             Workspace(spec, plan.chunk, threads),
             KVCache(spec, plan.context, self._kv_format(weights)),
             placement,
-            Streamer(weights.experts, placement, self._readers, self.board),
+            Streamer(weights.experts, placement, self.readers, self.board),
             self.board,
-            self._team,
+            self.team,
             Lossy(options.topk, options.topp),
         )
 
@@ -265,6 +265,19 @@ class Engine:
             )
         return tokens
 
+    def forget(self) -> None:
+        """Forget the conversation; what was learned stays."""
+        self._held = []
+
+    def drop_experts(self) -> None:
+        """Empty the expert cache, as after a start."""
+        self.model.placement.drop()
+
+    def active_bytes(self) -> int:
+        """Bytes of weights that one token reads from memory: the dense part without the embedding, and its experts."""
+        experts = self.info.top_k * len(self.spec.moe_layers) * self.info.expert_bytes
+        return self.weights.read_per_token() + experts
+
     def _begin(self) -> None:
         self._stopping.clear()
         self.model.clear_stop()
@@ -298,9 +311,9 @@ class Engine:
         self._after_turn()
         if self._trace is not None:
             self._trace.close()
-        self._readers.close()
-        self._team.close()
-        self._files.close()
+        self.readers.close()
+        self.team.close()
+        self.files.close()
         self.board.close()
 
     def __enter__(self) -> Self:

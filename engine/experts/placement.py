@@ -67,6 +67,11 @@ class Placement:
         while self._held[layer] > self.cap:
             self._evict(layer, self._oldest(layer, self.slot_of[layer] != EMPTY))
 
+    def drop(self) -> None:
+        """Forget every cached expert."""
+        for layer, expert in np.argwhere(self.slot_of != EMPTY):
+            self._evict(int(layer), int(expert))
+
     def _victim(self, layer: int, clock: int, computed: set[int]) -> int:
         held = self.slot_of[layer] != EMPTY
         idle = held & (self._board.last_use[layer] != clock)

@@ -28,7 +28,7 @@ class ReaderPool:
     """Fetches experts in the order asked. Used by one thread at a time."""
 
     def __init__(self, files: ModelFiles, readers: int = READERS) -> None:
-        self._files = files
+        self._files, self.count = files, readers
         self._jobs: SimpleQueue[tuple[int, tuple[ExpertRead, ...], memoryview] | None] = SimpleQueue()
         self._done: SimpleQueue[Loaded] = SimpleQueue()
         self._threads = [Thread(target=self._serve, name=f"reader-{number}", daemon=True) for number in range(readers)]

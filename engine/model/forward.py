@@ -50,7 +50,8 @@ class Model:
     ) -> None:
         self.spec = spec
         self._space, self._board, self._team, self._streamer = space, board, team, streamer
-        self._keep = (weights, kv, placement)  # the program holds their addresses
+        self.placement, self.source = placement, weights.experts
+        self._keep = (weights, kv)  # the program holds their addresses
         self._program = Builder(spec, weights, space, kv, placement, board).build(lossy)
         self._timespec = np.zeros(2, np.int64)
         self._state = self._make_state()

@@ -79,6 +79,10 @@ class Weights:
         n, k = item.shape
         return Matrix(self._addresses[role, layer], F32 if item.widen else item.fmt, n, k)
 
+    def read_per_token(self) -> int:
+        """Bytes of the dense part that a token reads: all but an embedding that is not the head as well."""
+        return self.dense_bytes - (_padded(self._items["embed", 0].nbytes) if ("head", 0) in self._items else 0)
+
     def vector(self, role: Role, layer: int = 0) -> int:
         """Address of a loaded float32 vector, 0 if the model has none."""
         return self._addresses.get((role, layer), 0)

@@ -1,0 +1,70 @@
+"""The machine's own limit for a kernel: reading memory as fast as it goes, and doing nothing with it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from .ir import LONG, Emitter, function, vector
+from .isa import TARGET
+from .memory import Block
+from .sync import barrier, take
+from .team import Team
+
+_PIECE = 1 << 20
+_LINE, _UNROLL = 64, 8
+
+
+@intrinsic
+def _sum_lines(typingctx: Any, address: Any, nbytes: Any) -> Any:
+    """Sum of the int64 at an address over a multiple of 512 bytes, 64 bytes at a time."""
+
+    def write(e: Emitter, start: Any, count: Any) -> Any:
+        lanes = vector(LONG, _LINE // 8)
+
+        def body(i: Any, sums: list[Any]) -> list[Any]:
+            return [
+                e.b.add(total, e.load(lanes, e.offset(start, e.offset(i, n * _LINE)))) for n, total in enumerate(sums)
+            ]
+
+        zero = ir.Constant(lanes, [0] * (_LINE // 8))
+        sums = e.loop(e.long(0), count, _LINE * _UNROLL, [zero] * _UNROLL, body)
+        total = sums[0]
+        for part in sums[1:]:
+            total = e.b.add(total, part)
+        return e.b.extract_element(total, ir.Constant(ir.IntType(32), 0))
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.call(function(builder.module, TARGET, "colibri_sum_lines", 2, LONG, write), args)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@njit(cache=True, nogil=True)
+def _read_all(address: int, nbytes: int, sync: int, threads: int, number: int) -> int:
+    total = 0
+    pieces = nbytes // _PIECE
+    while True:
+        piece = take(sync, 1)
+        if piece >= pieces:
+            break
+        total += _sum_lines(address + piece * _PIECE, _PIECE)
+    barrier(sync, threads)
+    return total
+
+
+def memory_read_rate(team: Team, megabytes: int = 512, seconds: float = 0.5) -> float:
+    """Bytes a second that the team's threads read together from memory that no cache holds: the best of several."""
+    block = Block(megabytes << 20)
+    block.view[:] = bytes(len(block.view))  # touch the pages
+    team.run(_read_all, block.address, _PIECE)
+    best, end = 0.0, time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        before = time.perf_counter()
+        team.run(_read_all, block.address, block.nbytes)
+        best = max(best, block.nbytes / (time.perf_counter() - before))
+    return best
