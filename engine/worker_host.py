@@ -18,6 +18,7 @@ import threading
 from contextlib import suppress
 from dataclasses import asdict
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -41,6 +42,7 @@ from .worker import (
 _ORPHAN_GRACE_S: Final = 1.5  # to save and leave once the parent is gone
 _STOP_AGAIN_S: Final = 0.05
 _PR_SET_PDEATHSIG: Final = 1
+_OOM_SCORE: Final = "500"  # of -1000 (never) to 1000 (always)
 
 
 def serve(descriptor: int) -> None:
@@ -71,6 +73,7 @@ class Host:
             if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
                 signal.signal(number, self._terminated)
         _end_with_parent()
+        _die_first()
         threading.Thread(target=self._listen, name="listener", daemon=True).start()
         opener = find_factory(first.factory)
         try:
@@ -163,6 +166,12 @@ def _prompt(engine: EngineLike, command: Chat | Complete) -> list[int]:
 def _unbegun() -> Turn:
     none = Hits()
     return Turn(0, 0, 0.0, 0.0, 0.0, 0.0, none, none, 0, 0.0, "user")
+
+
+def _die_first() -> None:
+    """Offer this process to the kernel when memory runs out, before the terminal or anything else."""
+    with suppress(OSError):  # Linux only
+        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE, encoding="ascii")
 
 
 def _end_with_parent() -> None:

@@ -307,6 +307,11 @@ class TestDeath:
         assert "no_such_module" in death(worker)
         worker.close()
 
+    @pytest.mark.skipif(sys.platform != "linux", reason="Linux chooses by a score")
+    def test_when_memory_runs_out_it_goes_first(self, start: Start) -> None:
+        worker = ready(start())
+        assert int(Path(f"/proc/{worker.pid}/oom_score_adj").read_text()) > 0
+
 
 class TestTheParent:
     """A process of its own starts a worker and is killed."""
