@@ -21,46 +21,83 @@ CHUNK = 1 << 17
 """Elements quantised at a time: the temporaries stay in the second-level cache."""
 
 
-def _absmax(w: Floats) -> Floats:
-    """Largest magnitude along the last axis; raises EngineError if any value is not finite."""
-    peak: Floats = np.maximum(w.max(axis=-1), -w.min(axis=-1))
-    if not np.isfinite(peak).all():
+DIVISORS = (8.0, 8.5, 7.25)
+"""An int4 group's scale is its value of largest magnitude over minus one of these, whichever rounds best."""
+
+
+def _check_finite(peaks: Floats) -> None:
+    if not np.isfinite(peaks).all():
         raise EngineError("the weights hold NaN or infinite values and cannot be quantised; the file is damaged")
-    return peak
 
 
 def quantize_i8r(w: Floats) -> tuple[Int8, Floats]:
-    """Round float32 [n, k] to int8 [n, k] with one float32 scale a row: s = max(absmax, 1e-12)/127, q = round(w/s)."""
-    scales = np.maximum(_absmax(w), np.float32(1e-12)) / np.float32(127)
+    """Round float32 [n, k] to int8 [n, k] with one float32 scale a row: s = max(absmax, 1e-12)/127, q = round(w/s).
+
+    Raises EngineError if a weight is not finite.
+    """
+    peaks = np.maximum(w.max(axis=1), -w.min(axis=1))
+    _check_finite(peaks)
+    scales = np.divide(np.maximum(peaks, np.float32(1e-12)), np.float32(127), dtype=np.float32)
     q = np.empty(w.shape, np.int8)
     step = max(1, CHUNK // w.shape[1])
     for row in range(0, len(w), step):
         part = w[row : row + step] / scales[row : row + step, None]
-        np.rint(part, out=part)
-        q[row : row + step] = part
+        q[row : row + step] = np.rint(part, out=part)
     return q, scales
 
 
+def _round_i4(groups: Floats, scales: Floats) -> tuple[Int8, Floats]:
+    """Round [32, g] by scales [g]: integers -8..7 and the squared error of each group."""
+    inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales != 0)
+    values = groups * inverse
+    np.rint(values, out=values)
+    np.minimum(values, 7, out=values)
+    np.maximum(values, -8, out=values)
+    q = values.astype(np.int8)
+    values *= scales
+    values -= groups
+    values *= values
+    return q, values.sum(axis=0)
+
+
+def _best_i4(groups: Floats) -> tuple[Int8, Halves]:
+    """Integers and float16 scales of groups [32, g]: of the DIVISORS the one with the smallest squared error."""
+    high, low = groups.max(axis=0), groups.min(axis=0)
+    peaks = np.where(high > -low, high, low)
+    _check_finite(peaks)
+    best_q: Int8 = np.zeros(groups.shape, np.int8)
+    best_scale = np.zeros(len(peaks), np.float16)
+    best_error = np.full(len(peaks), np.inf, np.float32)
+    limit = np.float32(np.finfo(np.float16).max)
+    for divisor in DIVISORS:
+        scale = np.clip(peaks / np.float32(-divisor), -limit, limit).astype(np.float16)
+        q, error = _round_i4(groups, scale.astype(np.float32))
+        better = error < best_error
+        np.copyto(best_q, q, where=better)
+        np.copyto(best_scale, scale, where=better)
+        np.minimum(best_error, error, out=best_error)
+    return best_q, best_scale
+
+
 def quantize_i4g(w: Floats) -> tuple[Int8, Halves]:
-    """Round float32 [n, k] to int4 -8..7 (in int8 [n, k]) with a float16 scale for 32 columns [n, ceil(k/32)]."""
+    """Round float32 [n, k] to int4 -8..7 (in int8 [n, k]) with a float16 scale for 32 columns [n, ceil(k/32)].
+
+    The value of largest magnitude keeps its sign and becomes about -8, so that all 16 levels are used (as in Q4_0).
+    Raises EngineError if a weight is not finite.
+    """
     n, k = w.shape
-    groups = -(-k // GROUP)
-    q = np.empty((n, groups * GROUP), np.int8)
-    scales = np.empty((n, groups), np.float16)
-    step = max(1, CHUNK // (groups * GROUP))
+    count = -(-k // GROUP)
+    q = np.empty((n, count * GROUP), np.int8)
+    scales = np.empty((n, count), np.float16)
+    step = max(1, CHUNK // (count * GROUP))
     for row in range(0, n, step):
         part = w[row : row + step]
         if k % GROUP:
-            part = np.pad(part, ((0, 0), (0, groups * GROUP - k)))
-        grouped = part.reshape(len(part), groups, GROUP)
-        _absmax(grouped)
-        index = np.abs(grouped).argmax(axis=-1)[..., None]
-        scale = (np.take_along_axis(grouped, index, axis=-1)[..., 0] / np.float32(-8)).astype(np.float16)
-        step32 = scale.astype(np.float32)
-        inverse = np.divide(1, step32, out=np.zeros_like(step32), where=step32 != 0)
-        rounded = np.clip(np.rint(grouped * inverse[..., None]), -8, 7)
-        q[row : row + step] = rounded.reshape(len(part), -1)
-        scales[row : row + step] = scale
+            part = np.pad(part, ((0, 0), (0, count * GROUP - k)))
+        # Groups side by side: numpy is slow along a short last axis.
+        best_q, best_scales = _best_i4(np.ascontiguousarray(part.reshape(-1, GROUP).T))
+        q[row : row + step] = best_q.T.reshape(len(part), -1)
+        scales[row : row + step] = best_scales.reshape(len(part), -1)
     return q[:, :k], scales
 
 
