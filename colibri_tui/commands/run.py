@@ -17,8 +17,9 @@ import click
 from engine.options import EngineOptions
 from engine.worker import EngineLike, Factory, find_factory
 
-from ..launch import ensure_built, launch
-from ..models import resolve_model
+from ..launch import launch
+from ..models import demo_folder, is_model, resolve_model
+from .demo import build
 from .options import EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
 from .output import JsonOutput, Output, Progress, TextOutput
 
@@ -137,17 +138,18 @@ def run(
             system_message = [{"role": "system", "content": _decoded(system)}] if system is not None else []
             request = replace(request, messages=[*system_message, {"role": "user", "content": text.rstrip("\r\n")}])
     progress = Progress(sys.stderr, quiet=quiet)
-    start = launch(ctx.ensure_object(Program).factory, given_flags(ctx), profile=profile, model=resolve_model(model))
-    assert start.model is not None
-    ensure_built(start.model, progress.show)
-    options, _ = start.options_for(start.model)
+    folder = resolve_model(model)
+    start = launch(ctx.ensure_object(Program).factory, given_flags(ctx), profile=profile, model=folder)
+    if folder == demo_folder() and not is_model(folder):
+        build(quiet=quiet)
+    options, _ = start.options_for(folder)
     output: Output = (
         JsonOutput(sys.stdout, progress) if as_json else TextOutput(sys.stdout, sys.stderr, progress, quiet=quiet)
     )
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     try:
-        return run_prompt(find_factory(start.factory), start.model, options, request, output)
+        return run_prompt(find_factory(start.factory), folder, options, request, output)
     except BrokenPipeError:  # whoever reads the answer has enough
         return 0
 
