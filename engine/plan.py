@@ -116,8 +116,8 @@ def make_plan(needs: Needs, options: EngineOptions) -> tuple[Plan, list[str]]:
         least = math.ceil((fixed + kv + fewest) / GB * 100) / 100
         raise BudgetError(
             f"the budget of {budget / GB:.2f} GB is too small: {needs.dense / GB:.2f} dense + {kv / GB:.2f} for a "
-            f"context of {context:,} + {(runtime + work) / GB:.2f} runtime + {fewest / GB:.2f} for the fewest expert slots = "
-            f"{least:.2f} GB; raise --ram, or lower --context or --cap"
+            f"context of {context:,} + {(runtime + work) / GB:.2f} runtime + {fewest / GB:.2f} for the fewest "
+            f"expert slots = {least:.2f} GB; raise --ram, or lower --context or --cap"
         )
     most = min(room // needs.slot_bytes, needs.moe_layers * needs.experts)
     working = max(1, min(needs.top_k, most - needs.moe_layers * (options.cap or 1)))
