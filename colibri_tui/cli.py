@@ -18,6 +18,7 @@ import click
 from engine.errors import EngineError
 from engine.worker import ENGINE
 
+from .commands.bench import bench
 from .commands.chat import chat
 from .commands.demo import demo
 from .commands.options import NAME, Program, write_options
@@ -68,6 +69,7 @@ def cli() -> None:
 cli.add_command(chat)
 cli.add_command(run)
 cli.add_command(demo)
+cli.add_command(bench)
 
 
 def main(argv: Sequence[str] | None = None, *, factory: str = ENGINE) -> int:

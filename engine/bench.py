@@ -1,7 +1,7 @@
 """Measures an engine, beside the limits of the machine it runs on.
 
-Every figure is the median of several runs over different prompts, after a warm-up that is not counted. Memory and disk are
-measured in the same run, so that each speed stands beside what the machine could do at best:
+Every figure is the median of several runs over different prompts, after a warm-up that is not counted. Memory and
+disk are measured in the same run, so that each speed stands beside what the machine could do at best:
 
     bound = max(active bytes / memory rate, bytes read / disk rate)        (seconds a token)
 
@@ -34,12 +34,12 @@ Counters = npt.NDArray[np.int64]
 DISK_SECONDS = 2.0
 WARM_TOKENS = 24
 SPLIT = {
-    "read wait": Counter.READ_WAIT_NS,
+    "read": Counter.READ_WAIT_NS,
     "experts": Counter.EXPERTS_NS,
-    "attention": Counter.ATTENTION_NS,
+    "attn": Counter.ATTENTION_NS,
     "dense": Counter.DENSE_NS,
     "head": Counter.HEAD_NS,
-    "sampling": Counter.SAMPLING_NS,
+    "sample": Counter.SAMPLING_NS,
 }
 """Where a token's time goes; what is left over is Python."""
 
@@ -59,8 +59,8 @@ class Row:
     """One measured case: medians over its runs.
 
     kind: prefill or decode. context: tokens before (decode) or in the prompt (prefill). cache: cold or warm. seconds: a
-    token. bound: seconds a token that the machine's limits allow (decode only). asked, device: bytes a token, from the engine and
-    from the storage device (None where the system does not tell). split: share of the time by part, 0..1.
+    token. bound: seconds a token that the machine's limits allow (decode only). asked, device: bytes a token, from the
+    engine and from the storage device (None where the system does not tell). split: share of the time by part, 0..1.
     """
 
     kind: str
@@ -178,7 +178,7 @@ class Bench:
         times = [turn.prefill_s / length for turn, *_ in results]
         changes = [prompt for _, prompt, *_ in results]
         asked = statistics.median(int(change[Counter.BYTES_READ]) / length for change in changes)
-        middle = changes[len(changes) // 2]
+        middle, change, *_ = sorted(results, key=lambda result: result[0].prefill_s)[len(results) // 2]
         yield Row(
             kind="prefill",
             context=length,
@@ -188,10 +188,10 @@ class Bench:
             spread=(1 / max(times), 1 / min(times)),
             seconds=statistics.median(times),
             bound=None,
-            hit_rate=_rate(middle, Counter.PREFILL_PIN),
+            hit_rate=_rate(change, Counter.PREFILL_PIN),
             asked=asked,
             device=None,
-            split=_split(middle, statistics.median(times) * length),
+            split=_split(change, middle.prefill_s),
         )
         yield self._decode_row(length, "warm", limits, results)
 
@@ -201,11 +201,14 @@ class Bench:
         count = self._tokens
         times = [turn.decode_s / count for turn, *_ in results]
         asked = statistics.median(int(reply[Counter.BYTES_READ]) / count for _, _, reply, _ in results)
-        total = [int(prompt[Counter.BYTES_READ] + reply[Counter.BYTES_READ]) for _, prompt, reply, _ in results]
+        total: list[int] = [
+            int(prompt[Counter.BYTES_READ] + reply[Counter.BYTES_READ]) for _, prompt, reply, _ in results
+        ]
         device = [read for *_, read in results]
-        told = [read for read in device if read is not None]
-        share = sum(told) / sum(total) if len(told) == len(device) and sum(total) else None
-        middle = results[len(results) // 2][2]
+        told: list[int] = [read for read in device if read is not None]
+        wanted = sum(total)
+        share = sum(told) / wanted if len(told) == len(device) and wanted else None
+        middle, _, change, _ = sorted(results, key=lambda result: result[0].decode_s)[len(results) // 2]
         seconds = statistics.median(times)
         return Row(
             kind="decode",
@@ -216,10 +219,10 @@ class Bench:
             spread=(1 / max(times), 1 / min(times)),
             seconds=seconds,
             bound=max(self._engine.active_bytes() / limits.memory, asked / limits.disk),
-            hit_rate=_rate(middle, Counter.HITS_PIN),
+            hit_rate=_rate(change, Counter.HITS_PIN),
             asked=asked,
             device=None if share is None else min(share, 1.0) * asked,
-            split=_split(middle, seconds * count),
+            split=_split(change, middle.decode_s),
         )
 
 

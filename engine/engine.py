@@ -190,6 +190,11 @@ class Engine:
             raise EngineError(f"{self._folder / 'tokenizer.json'}: missing; only token ids (--ids) can be used")
         return self._tokenizer
 
+    @property
+    def tokenizer_or_none(self) -> Tokenizer | None:
+        """The model's tokenizer, if its folder has one."""
+        return self._tokenizer
+
     def render(self, messages: Sequence[Message], *, continue_final: bool = False) -> list[int]:
         """Turn a conversation into ids with the model's chat template."""
         if self._template is None:

@@ -15,8 +15,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ..launch import ensure_built, launch
-from ..models import resolve_model
+from engine.events import Loading, Notice
+
+from ..launch import launch
+from ..models import demo_folder, is_model, resolve_model
+from .demo import build
 from .options import EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
 from .output import Progress
 
@@ -51,11 +54,12 @@ def bench(
     from engine.engine import Engine
 
     folder = resolve_model(model)
+    if folder == demo_folder() and not is_model(folder):
+        build()
     progress = Progress(sys.stderr)
-    ensure_built(folder, progress.show)
     flags = {**given_flags(ctx), "learn": False}
     options, _ = launch(ctx.ensure_object(Program).factory, flags, profile=profile, model=folder).options_for(folder)
-    with closing(Engine.open(folder, options, progress=progress.tell)) as engine:
+    with closing(Engine.open(folder, options, progress=lambda event: _tell(progress, event))) as engine:
         progress.show("measuring memory and disk", 0, 1)
         limits = measure_limits(engine)
         rows: list[Row] = []
@@ -68,6 +72,12 @@ def bench(
                                    "limits": asdict(limits), "rows": [asdict(row) for row in rows]}))  # fmt: skip
         else:
             _show(engine, limits, rows)
+
+
+def _tell(progress: Progress, event: Loading | Notice) -> None:
+    """Show loading; the plan comes with the table."""
+    if isinstance(event, Loading):
+        progress.show(event.stage, event.done, event.total)
 
 
 def _parse_lengths(text: str) -> Sequence[int]:
@@ -91,25 +101,41 @@ def _texts(engine: Engine) -> list[list[int]] | None:
 def _show(engine: Engine, limits: Limits, rows: Sequence[Row]) -> None:
     console = Console()
     info = engine.info
-    console.print(f"[bold]{info.model}[/bold] ({info.family}), {info.plan.cap} of {info.experts} experts a layer in memory")
+    console.print(f"{info.model} ({info.family}), {info.plan.cap} of {info.experts} experts a layer in memory")
     reads = "direct" if limits.direct else "buffered: part of it may be the page cache's"
     console.print(
         f"machine: memory {limits.memory / 1e9:.1f} GB/s, disk {limits.disk / 1e9:.2f} GB/s at "
-        f"{limits.expert_bytes / MB:.1f} MB a read ({reads})"
+        f"{limits.expert_bytes / MB:.2f} MB a read ({reads})\n"
     )
-    table = Table(box=None, padding=(0, 1))
-    for title in ("", "tokens", "cache", "tok/s", "range", "x bound", "hits", "MB/tok", "from disk"):
-        table.add_column(title, justify="left" if title in ("", "cache") else "right", no_wrap=True)
-    table.add_column("where the time goes", overflow="fold")
+    speed = _table("", "tokens", "cache", "tok/s", "range", "x bound", "hits", "MB/tok", "device")
     for row in rows:
-        split = " ".join(f"{name} {share:.0%}" for name, share in row.split.items() if share >= 0.01)
-        table.add_row(
-            row.kind, f"{row.context:,}", row.cache, f"{row.tok_s:.2f}", f"{row.spread[0]:.1f}-{row.spread[1]:.1f}",
-            "" if row.bound is None else f"{row.seconds / row.bound:.2f}", f"{row.hit_rate:.0%}",
-            f"{row.asked / MB:.1f}", "" if row.device is None or not row.asked else f"{row.device / row.asked:.0%}", split,
-        )  # fmt: skip
-    console.print(table)
+        speed.add_row(
+            *_case(row),
+            f"{row.tok_s:.2f}",
+            f"{row.spread[0]:.1f}-{row.spread[1]:.1f}",
+            "" if row.bound is None else f"{row.seconds / row.bound:.2f}",
+            f"{row.hit_rate:.0%}",
+            f"{row.asked / MB:.1f}",
+            "" if row.device is None or not row.asked else f"{row.device / row.asked:.0%}",
+        )
+    console.print(speed)
     console.print(
-        "x bound: time a token over max(active bytes / memory, bytes read / disk). "
-        "from disk: share of the reads that reached the device; the page cache served the rest."
+        "x bound: time a token over max(active bytes / memory rate, bytes read / disk rate).\n"
+        "device: share of the bytes read that came from the disk itself, the page cache served the rest.\n"
     )
+    parts = list(rows[0].split)
+    split = _table("", "tokens", "cache", *parts)
+    for row in rows:
+        split.add_row(*_case(row), *(f"{row.split[part]:.0%}" for part in parts))
+    console.print(split)
+
+
+def _table(*titles: str) -> Table:
+    table = Table(box=None, padding=(0, 1))
+    for title in titles:
+        table.add_column(title, justify="left" if title in ("", "cache") else "right", no_wrap=True)
+    return table
+
+
+def _case(row: Row) -> tuple[str, str, str]:
+    return row.kind, f"{row.context:,}", row.cache
