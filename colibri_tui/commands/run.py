@@ -18,8 +18,7 @@ from engine.options import EngineOptions
 from engine.worker import EngineLike, Factory, find_factory
 
 from ..launch import launch
-from ..models import demo_folder, is_model, resolve_model
-from .demo import build
+from .demo import model_folder
 from .options import EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
 from .output import JsonOutput, Output, Progress, TextOutput
 
@@ -138,10 +137,8 @@ def run(
             system_message = [{"role": "system", "content": _decoded(system)}] if system is not None else []
             request = replace(request, messages=[*system_message, {"role": "user", "content": text.rstrip("\r\n")}])
     progress = Progress(sys.stderr, quiet=quiet)
-    folder = resolve_model(model)
-    start = launch(ctx.ensure_object(Program).factory, given_flags(ctx), profile=profile, model=folder)
-    if folder == demo_folder() and not is_model(folder):
-        build(quiet=quiet)
+    start = launch(ctx.ensure_object(Program).factory, given_flags(ctx), profile=profile)
+    folder = model_folder(model, quiet=quiet)
     options, _ = start.options_for(folder)
     output: Output = (
         JsonOutput(sys.stdout, progress) if as_json else TextOutput(sys.stdout, sys.stderr, progress, quiet=quiet)
