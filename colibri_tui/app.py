@@ -80,6 +80,13 @@ class ColibriApp(App[int]):
             for problem in self._problems:
                 self.screen.tell(problem, "warning")
 
+    async def action_quit(self) -> None:
+        """End the program, and lose nothing."""
+        chat = self.screen_stack[0]
+        if isinstance(chat, ChatScreen):
+            chat.close()
+        self.exit()
+
     def _theme_changed(self, _theme: Theme) -> None:
         for screen in self.screen_stack:
             if isinstance(screen, ChatScreen):

@@ -92,7 +92,7 @@ class Conductor:
         model = self.model
         if not self._load(lambda: model.load(folder, model.profile)):
             return False
-        self.leave()
+        self._leave()
         self.session = self._arriving = Session(self._journal, model.key, model.profile)
         self._view.show_conversation([])
         self._view.state_changed()
@@ -169,7 +169,7 @@ class Conductor:
 
     def new(self) -> None:
         """Begin a new conversation."""
-        self.leave()
+        self._leave()
         self.session = Session(self._journal, self.model.key, self.model.profile)
         self._view.show_conversation([])
         self._view.state_changed()
@@ -185,7 +185,15 @@ class Conductor:
         if row is not None and row.done() and row.exception() is None and row.result() == conversation:
             self.new()
 
-    def leave(self) -> None:
+    def close(self, draft: str) -> None:
+        """The program ends: keep what was said, and what was not sent. A prompt without an answer is found again."""
+        self._turn = 0
+        if self.session.has_reply:
+            self.session.finish(*_ENDED["user"])
+        unsent = [*self.session.queue, draft]
+        self._journal.set_draft(self.session.conversation, "\n\n".join(text for text in unsent if text.strip()))
+
+    def _leave(self) -> None:
         """End what is under way before another conversation takes its place."""
         self._cut_short()
         self._take_queue_back()

@@ -116,10 +116,14 @@ class ChatScreen(Screen[None]):
             self.open(self._launch.model)
 
     def on_unmount(self) -> None:
-        """Let the engine save and end, and store what was said."""
-        self.conductor.leave()
+        """Let the engine save and end, and the journal write what it still has."""
         self._engine.close()
         self._journal.close()
+
+    def close(self) -> None:
+        """Keep what would be lost with the screen; nothing more is answered."""
+        self._engine.close()
+        self.conductor.close(self.composer.draft)
 
     def on_resize(self) -> None:
         """Other widgets are seen now: they have not been kept up to date."""
@@ -211,7 +215,7 @@ class ChatScreen(Screen[None]):
         else:
             self.action_atlas()
 
-    def action_interrupt(self) -> None:
+    async def action_interrupt(self) -> None:
         """Copy what is selected; else stop the answer; else clear the draft; twice, quit."""
         selected = self.get_selected_text() or self.composer.selected_text
         if selected:
@@ -221,7 +225,7 @@ class ChatScreen(Screen[None]):
         elif self.conductor.answering:
             self.conductor.stop()
         elif time.monotonic() - self._interrupted < TWICE_SECONDS:
-            self.app.exit()
+            await self.app.action_quit()
         else:
             self._interrupted = time.monotonic()
             self.composer.draft = ""
@@ -286,9 +290,9 @@ class ChatScreen(Screen[None]):
         else:
             self.notify("There is no answer to copy")
 
-    def action_quit(self) -> None:
+    async def action_quit(self) -> None:
         """End the program."""
-        self.app.exit()
+        await self.app.action_quit()
 
     def action_side(self) -> None:
         """Show or hide what stands beside the chat."""
