@@ -52,7 +52,7 @@ def _uniform(seed: int, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.flo
     """Values in -1..1."""
     generator = np.random.PCG64(np.random.SeedSequence([seed, zlib.crc32(name.encode())]))
     words = generator.random_raw(int(np.prod(shape)))
-    return ((words >> np.uint64(11)) * 2.0**-52 - 1.0).reshape(shape)
+    return ((words >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0).reshape(shape)
 
 
 @dataclass(frozen=True)
