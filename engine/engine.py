@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -76,17 +77,26 @@ class Engine:
         plan, notices = make_plan(self._needs(weights, threads), options)
         for text in (*notices, describe(plan)):
             self._notice(text, progress)
-        self.board = self._make_board(shared_board)
-        self._history = self._open_history(checkpoint, progress)
-        self._trace = RouteTrace(Path(options.route_trace)) if options.route_trace else None
-        self.files = ModelFiles(options.direct)
-        weights.load(self.files, lambda done, total: progress(Loading("reading the dense part", done, total)))
-        self.readers = ReaderPool(self.files)
-        self.team = Team(threads)
-        self.model = self._make_model(weights, plan, threads)
+        with ExitStack() as opened:
+            self._trace = RouteTrace(Path(options.route_trace)) if options.route_trace else None
+            if self._trace is not None:
+                opened.callback(self._trace.close)
+            self.files = ModelFiles(options.direct)
+            opened.callback(self.files.close)
+            weights.load(self.files, lambda done, total: progress(Loading("reading the dense part", done, total)))
+            self.board = self._make_board(shared_board)
+            opened.callback(self.board.close)
+            self._history = self._open_history(checkpoint, progress)
+            self.readers = ReaderPool(self.files)
+            opened.callback(self.readers.close)
+            self.team = Team(threads)
+            opened.callback(self.team.close)
+            self.model = self._make_model(weights, plan, threads)
+            opened.callback(self._after_turn)
+            self._opened = opened.pop_all()
         self._on_route: OnRoute | None = self._trace.write if self._trace else None
         self.info = Ready(
-            model=folder.name,
+            model=folder.absolute().name,
             family=self.spec.family,
             layers=len(self.spec.layers),
             moe_layers=self.spec.moe_layers,
@@ -312,14 +322,11 @@ class Engine:
         return notices
 
     def close(self) -> None:
-        """Save what was learned, end the threads, close the files. The engine cannot be used afterwards."""
-        self._after_turn()
-        if self._trace is not None:
-            self._trace.close()
-        self.readers.close()
-        self.team.close()
-        self.files.close()
-        self.board.close()
+        """Save what was learned, end the threads, close the files. The engine cannot be used afterwards.
+
+        A second call does nothing.
+        """
+        self._opened.close()
 
     def __enter__(self) -> Self:
         return self
