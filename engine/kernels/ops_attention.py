@@ -19,7 +19,7 @@ from .formats import ROWS as BLOCK
 from .ops_basic import rms_norm
 from .pointers import f32, i64
 from .products import product16
-from .records import KEY_TILE, NORM_HEAD, NORM_PROJECTION, POSITION, ROWS
+from .records import KEY_TILE, NORM_HEAD, NORM_PROJECTION, NORM_ROTATED, POSITION, ROWS
 from .sync import take
 from .values import keep_row, weigh
 
@@ -64,6 +64,8 @@ def _prepare(a: Any, row: int, heads: int, weight: int, cos: Any, sin: Any) -> N
             rms_norm(head, weight, dim, a.eps, head)
         if a.rope_dim > 0:
             _rotate_head(f32(head), cos, sin, a.rope_dim, a.pairs != 0)
+        if a.norm == NORM_ROTATED:
+            rms_norm(head, weight, dim, a.eps, head)
 
 
 @njit(cache=True, nogil=True)
@@ -81,6 +83,11 @@ def rotate(a: Any, state: Any, sync: int) -> None:
         sin = f32(a.sin + s * a.rope_dim * 2)
         if what == 0:
             _prepare(a, a.q + s * q_bytes, a.heads, a.q_norm, cos, sin)
+            if a.tuning != 0.0:
+                factor = np.float32(1.0 + a.tuning * math.log1p(math.floor((position + s + 1.0) / a.tuning_every)))
+                query = f32(a.q + s * q_bytes)
+                for i in range(a.heads * dim):
+                    query[i] = query[i] * factor
             continue
         source, target = (a.k, a.cache_k) if what == 1 else (a.v, a.cache_v)
         row = source + s * kv_bytes
@@ -111,14 +118,18 @@ def attend(a: Any, state: Any, sync: int, scratch: int) -> None:
         s, kv = piece // a.kv_heads, piece % a.kv_heads
         last = position + s
         first = max(0, last - a.window + 1) if a.window > 0 else 0
+        if a.chunk > 0:
+            first = last // a.chunk * a.chunk
         q = a.q + (s * a.heads + kv * group) * dim * 4
         out = a.out + (s * a.heads + kv * group) * dim * 4
         keys = a.cache_k + kv * a.capacity * row_bytes
         values = a.cache_v + kv * a.capacity * row_bytes
         for g in range(group):
             queries[g] = q + g * dim * 4
-            peak[g] = -math.inf
-            total[g] = 0.0
+            if a.sinks != 0:
+                peak[g], total[g] = f32(a.sinks)[kv * group + g], 1.0
+            else:
+                peak[g], total[g] = -math.inf, 0.0
         sink = f32(out)
         for i in range(group * dim):
             sink[i] = 0.0

@@ -57,11 +57,38 @@ def sum_of_squares(x: int, n: int) -> float:
 
 @njit(cache=True, nogil=True)
 def rms_norm(x: int, w: int, n: int, eps: float, y: int) -> None:
-    """y = x / sqrt(mean(x^2) + eps) * w, float32[n]; in place allowed (Zhang & Sennrich 2019)."""
+    """y = x / sqrt(mean(x^2) + eps) * w, float32[n]; in place allowed; w 0: no weight (Zhang & Sennrich 2019)."""
     factor = np.float32(1.0 / math.sqrt(sum_of_squares(x, n) / n + eps))
     row, weight, out = f32(x), f32(w), f32(y)
+    if w == 0:
+        for i in range(n):
+            out[i] = row[i] * factor
+        return
     for i in range(n):
         out[i] = row[i] * factor * weight[i]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _mean_and_variance(x: int, n: int) -> tuple[float, float]:
+    row = f32(x)
+    total = row[0]
+    for i in range(1, n):
+        total += row[i]
+    mean = total / np.float32(n)
+    squares = (row[0] - mean) * (row[0] - mean)
+    for i in range(1, n):
+        squares += (row[i] - mean) * (row[i] - mean)
+    return mean, squares / np.float32(n)
+
+
+@njit(cache=True, nogil=True)
+def layer_norm(x: int, w: int, b: int, n: int, eps: float, y: int) -> None:
+    """y = (x - mean) / sqrt(variance + eps) * w + b, float32[n]; in place allowed (Ba et al. 2016)."""
+    mean, variance = _mean_and_variance(x, n)
+    factor = np.float32(1.0 / math.sqrt(variance + eps))
+    row, weight, bias, out = f32(x), f32(w), f32(b), f32(y)
+    for i in range(n):
+        out[i] = (row[i] - mean) * factor * weight[i] + bias[i]
 
 
 @njit(cache=True, nogil=True)
@@ -73,7 +100,16 @@ def norm(op: Any, state: Any, sync: int) -> None:
         s = take(sync, 1)
         if s >= rows:
             return
-        rms_norm(op.x + (first + s) * op.x_stride, op.w, op.n, op.f, op.y + s * op.y_stride)
+        x, y = op.x + (first + s) * op.x_stride, op.y + s * op.y_stride
+        target = x if op.mode == ADD else y
+        if op.b != 0:
+            layer_norm(x, op.w, op.b, op.n, op.f, target)
+        else:
+            rms_norm(x, op.w, op.n, op.f, target)
+        if op.mode == ADD:
+            out, normed, factor = f32(y), f32(x), np.float32(op.f2)
+            for i in range(op.n):
+                out[i] += factor * normed[i]
 
 
 @njit(cache=True, nogil=True)
@@ -96,7 +132,7 @@ def linear(op: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
     for s in range(rows):
         addresses[s] = op.x + s * op.x_stride
     blocks = (op.n + BLOCK - 1) // BLOCK
-    result = f32(products)
+    result, factor = f32(products), np.float32(op.f2)
     while True:
         first = take(sync, BLOCKS_A_TURN)
         if first >= blocks:
@@ -112,10 +148,10 @@ def linear(op: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
                         result[s * BLOCK + r] += bias[r]
                 if op.mode == ADD:
                     for r in range(valid):
-                        y[r] += result[s * BLOCK + r]
+                        y[r] += factor * result[s * BLOCK + r]
                 else:
                     for r in range(valid):
-                        y[r] = result[s * BLOCK + r]
+                        y[r] = factor * result[s * BLOCK + r]
 
 
 @njit(cache=True, nogil=True)

@@ -22,6 +22,8 @@ from .records import (
     ACTIVE,
     ACTIVE_JOBS,
     ALWAYS_PAUSE,
+    CHOSEN,
+    CLAMPED,
     CLOCK,
     COUNTERS,
     EXPERT_COUNT,
@@ -35,6 +37,7 @@ from .records import (
     PAUSE,
     ROWS,
     SIGMOID,
+    SPARSEMIXER,
 )
 from .sync import take
 
@@ -46,6 +49,14 @@ PINNED = 2  # Tier.PIN
 @njit(cache=True, nogil=True)
 def _scores(m: Any, logits: Any, scores: Any) -> None:
     """Router logits -> scores over all experts, in float32."""
+    if m.logit_bias != 0:
+        bias = f32(m.logit_bias)
+        for e in range(m.experts):
+            logits[e] = logits[e] + bias[e]
+    if m.scores == CHOSEN or m.scores == SPARSEMIXER:
+        for e in range(m.experts):
+            scores[e] = logits[e]
+        return
     if m.scores == SIGMOID:
         for e in range(m.experts):
             scores[e] = 1.0 / (1.0 + math.exp(-logits[e]))
@@ -102,6 +113,37 @@ def _cut_top_p(weights: Any, ids: Any, top_k: int, top_p: float) -> int:
 
 
 @njit(cache=True, nogil=True)
+def _softmax_of_chosen(weights: Any, count: int) -> None:
+    """Logits of the chosen -> their softmax; the first is the largest."""
+    highest, total = weights[0], np.float32(0.0)
+    for place in range(count):
+        weights[place] = math.exp(weights[place] - highest)
+        total += weights[place]
+    for place in range(count):
+        weights[place] = weights[place] / total
+
+
+@njit(cache=True, nogil=True)
+def _sparsemixer(m: Any, scores: Any, choice: Any, ids: Any, weights: Any) -> None:
+    """Phi-3.5-MoE's router at inference: each choice weighs by a softmax over the scores close to the best one left.
+
+    scores: logits. choice: the same, chosen ones taken out.
+    """
+    for place in range(m.top_k):
+        best = 0
+        for e in range(1, m.experts):
+            if choice[e] > choice[best]:
+                best = e
+        highest, total = choice[best], np.float32(0.0)
+        for e in range(m.experts):
+            spread = max(abs(scores[e]), highest)
+            if choice[e] != -math.inf and (highest - scores[e]) / spread <= 2.0 * m.jitter:
+                total += np.float32(math.exp(choice[e] - highest))
+        ids[place], weights[place] = best, np.float32(1.0) / total
+        choice[best] = -math.inf
+
+
+@njit(cache=True, nogil=True)
 def route(m: Any, state: Any, sync: int, scratch: int) -> None:
     """ROUTE: a piece is a row. The correction bias selects; the weights come from the scores without it."""
     rows = state[ROWS]
@@ -124,13 +166,18 @@ def route(m: Any, state: Any, sync: int, scratch: int) -> None:
                 choice[e] = scores[e]
         if m.groups > 1:
             _limit_groups(m, choice)
-        for place in range(m.top_k):
-            best = 0
-            for e in range(1, m.experts):
-                if choice[e] > choice[best]:
-                    best = e
-            ids[place], weights[place] = best, scores[best]
-            choice[best] = -math.inf
+        if m.scores == SPARSEMIXER:
+            _sparsemixer(m, scores, choice, ids, weights)
+        else:
+            for place in range(m.top_k):
+                best = 0
+                for e in range(1, m.experts):
+                    if choice[e] > choice[best]:
+                        best = e
+                ids[place], weights[place] = best, scores[best]
+                choice[best] = -math.inf
+        if m.scores == CHOSEN:
+            _softmax_of_chosen(weights, m.top_k)
         count = m.top_k
         if m.top_p < 1.0:
             count = _cut_top_p(weights, ids, m.top_k, m.top_p)
@@ -202,6 +249,26 @@ def _part(m: Any, expert: int, part: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def _add_gate_up_bias(m: Any, expert: int, row: int, valid: int, rows: int, gate: Any, up: Any) -> None:
+    """Biases of an expert [2 width]: gate and up alternate, as gpt-oss stores them."""
+    bias = f32(m.gate_up_bias + (expert * m.width + row) * 8)
+    for j in range(rows):
+        for r in range(valid):
+            gate[j * BLOCK + r] += bias[2 * r]
+            up[j * BLOCK + r] += bias[2 * r + 1]
+
+
+@njit(cache=True, nogil=True)
+def _clamped(gate: Any, up: Any, n: int) -> None:
+    """gate = (clamp(up) + 1) * g * sigmoid(1.702 g), g = min(gate, 7), up in -7..7 (gpt-oss)."""
+    limit, slope, one = np.float32(7.0), np.float32(1.702), np.float32(1.0)
+    for i in range(n):
+        g = min(gate[i], limit)
+        u = max(min(up[i], limit), -limit)
+        gate[i] = (u + one) * g / (one + np.float32(math.exp(-slope * g)))
+
+
+@njit(cache=True, nogil=True)
 def experts_up(m: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
     """EXPERTS_UP: a piece is 16 rows of one job's gate and the same of its up projection."""
     active, experts = i64(state[ACTIVE_JOBS]), i64(state[JOB_EXPERT])
@@ -227,7 +294,18 @@ def experts_up(m: Any, state: Any, sync: int, scratch: int, max_rows: int) -> No
             valid = min(BLOCK, m.width - block * BLOCK)
             product16(m.fmt, gate + block * m.gate_step, valid, m.hidden, scratch, rows, gate_out)
             product16(m.fmt, up + block * m.up_step, valid, m.hidden, scratch, rows, up_out)
-            silu_mul(gate_out, up_out, rows * BLOCK, gate_out)
+            if m.gate_up_bias != 0:
+                _add_gate_up_bias(m, experts[job], block * BLOCK, valid, rows, hidden, f32(up_out))
+            if m.weigh_inputs != 0:
+                for j in range(rows):
+                    weight = f32(m.weights)[pairs[first[job] + j]]
+                    for r in range(BLOCK):
+                        hidden[j * BLOCK + r] = hidden[j * BLOCK + r] * weight
+                        f32(up_out)[j * BLOCK + r] = f32(up_out)[j * BLOCK + r] * weight
+            if m.activation == CLAMPED:
+                _clamped(hidden, f32(up_out), rows * BLOCK)
+            else:
+                silu_mul(gate_out, up_out, rows * BLOCK, gate_out)
             for j in range(rows):
                 h = f32(m.h + (pairs[first[job] + j] * m.width + block * BLOCK) * 4)
                 for r in range(valid):
@@ -276,6 +354,10 @@ def experts_down(m: Any, state: Any, sync: int, scratch: int, max_rows: int) -> 
                 y = f32(m.y + (pairs[first[job] + j] * m.hidden + block * BLOCK) * 4)
                 for r in range(valid):
                     y[r] = result[j * BLOCK + r]
+                if m.down_bias != 0:
+                    bias = f32(m.down_bias + (experts[job] * m.hidden + block * BLOCK) * 4)
+                    for r in range(valid):
+                        y[r] += bias[r]
 
 
 @njit(cache=True, nogil=True)
@@ -294,7 +376,7 @@ def combine(m: Any, state: Any, sync: int, scratch: int) -> None:
             total[i] = 0.0
         for place in range(kept[s]):
             pair = s * m.top_k + place
-            weight = f32(m.weights)[pair]
+            weight = np.float32(1.0) if m.weigh_inputs != 0 else f32(m.weights)[pair]
             y = f32(m.y + (pair * hidden + begin) * 4)
             for i in range(columns):
                 total[i] += weight * y[i]
@@ -305,6 +387,10 @@ def combine(m: Any, state: Any, sync: int, scratch: int) -> None:
                 share = np.float32(1.0 / (1.0 + math.exp(-f32(m.shared_gate)[s])))
             for i in range(columns):
                 total[i] += share * shared[i]
-        residual = f32(m.residual + (s * hidden + begin) * 4)
+        if m.output_bias != 0:
+            bias = f32(m.output_bias + begin * 4)
+            for i in range(columns):
+                total[i] += bias[i]
+        output, factor = f32(m.output + (s * hidden + begin) * 4), np.float32(m.factor)
         for i in range(columns):
-            residual[i] += total[i]
+            output[i] = output[i] + factor * total[i] if m.add != 0 else factor * total[i]

@@ -19,11 +19,12 @@ import numpy.typing as npt
 EMBED: Final = 0
 """y[s] = row ids[s] of matrix w, times f. x: int64 ids."""
 NORM: Final = 1
-"""y[s] = x[s] / rms(x[s]) * w. f: epsilon. rows: HEAD reads the head's rows and writes them from row 0."""
+"""y[s] = x[s] / rms(x[s]) * w, or the layer norm with bias b; mode ADD: y[s] += f2 * that. f: epsilon. rows: HEAD_GATHER
+reads the head's rows and writes them from row 0."""
 QUANTIZE: Final = 2
 """y[s] = q8 record of x[s] (k columns; y_stride bytes a record)."""
 LINEAR: Final = 3
-"""y[s] = x[s] W^T + b (mode STORE) or y[s] += ... (mode ADD). b: 0 or float32[n]."""
+"""y[s] = f2 * (x[s] W^T + b) (mode STORE) or y[s] += ... (mode ADD). b: 0 or float32[n]."""
 SILU_MUL: Final = 4
 """y[s] = silu(x[s]) * w[s], n columns each; w is a second activation here."""
 ROTATE: Final = 5
@@ -56,7 +57,7 @@ OP = np.dtype(
     [
         ("code", "i8"), ("clock", "i8"), ("fmt", "i8"), ("rows", "i8"), ("mode", "i8"), ("index", "i8"),
         ("x", "i8"), ("x_stride", "i8"), ("y", "i8"), ("y_stride", "i8"),
-        ("w", "i8"), ("step", "i8"), ("b", "i8"), ("n", "i8"), ("k", "i8"), ("f", "f8"),
+        ("w", "i8"), ("step", "i8"), ("b", "i8"), ("n", "i8"), ("k", "i8"), ("f", "f8"), ("f2", "f8"),
     ]
 )  # fmt: skip
 """One operation; the meaning of a field is told by the operation above. clock: the board's counter of its time."""
@@ -64,6 +65,7 @@ OP = np.dtype(
 NO_NORM: Final = 0
 NORM_HEAD: Final = 1
 NORM_PROJECTION: Final = 2
+NORM_ROTATED: Final = 3  # of each head, after the rotation; without weights when their address is 0
 
 ATTENTION = np.dtype(
     [
@@ -73,18 +75,24 @@ ATTENTION = np.dtype(
         ("heads", "i8"), ("kv_heads", "i8"), ("dim", "i8"),
         ("norm", "i8"), ("q_norm", "i8"), ("k_norm", "i8"), ("eps", "f8"),
         ("cos", "i8"), ("sin", "i8"), ("rope_dim", "i8"), ("pairs", "i8"),  # float32 [rows, rope_dim / 2]
-        ("clip", "f8"), ("scale", "f8"), ("window", "i8"),  # clip 0, window 0: none
+        ("clip", "f8"), ("scale", "f8"), ("window", "i8"), ("chunk", "i8"),  # 0: none
+        ("sinks", "i8"), ("tuning", "f8"), ("tuning_every", "f8"),
     ]
 )  # fmt: skip
 """Grouped-query attention of one layer."""
 
 SOFTMAX: Final = 0
 SIGMOID: Final = 1
+CHOSEN: Final = 2
+SPARSEMIXER: Final = 3
+
+SILU: Final = 0
+CLAMPED: Final = 1
 
 MIXTURE = np.dtype(
     [
         ("layer", "i8"), ("experts", "i8"), ("top_k", "i8"),
-        ("logits", "i8"), ("bias", "i8"), ("scores", "i8"),  # SOFTMAX or SIGMOID
+        ("logits", "i8"), ("logit_bias", "i8"), ("bias", "i8"), ("scores", "i8"), ("jitter", "f8"),  # SOFTMAX or SIGMOID
         ("groups", "i8"), ("top_groups", "i8"),
         ("renormalise", "i8"), ("renorm_eps", "f8"), ("scaling", "f8"), ("top_p", "f8"),
         ("ids", "i8"), ("weights", "i8"), ("kept", "i8"),  # int32 [rows, top_k], float32 [rows, top_k], int32 [rows]
@@ -94,7 +102,9 @@ MIXTURE = np.dtype(
         ("fmt", "i8"), ("hidden", "i8"), ("width", "i8"),
         ("gate_step", "i8"), ("up_step", "i8"), ("down_step", "i8"),  # bytes from a block of 16 rows to the next
         ("x", "i8"), ("x_stride", "i8"), ("h", "i8"), ("hq", "i8"), ("hq_stride", "i8"), ("y", "i8"),
-        ("residual", "i8"), ("shared", "i8"), ("shared_gate", "i8"),  # shared 0: none; shared_gate 0: ungated
+        ("activation", "i8"), ("gate_up_bias", "i8"), ("down_bias", "i8"), ("weigh_inputs", "i8"),
+        ("output", "i8"), ("add", "i8"), ("factor", "f8"), ("output_bias", "i8"),  # output (+)= factor * combined
+        ("shared", "i8"), ("shared_gate", "i8"),  # shared 0: none; shared_gate 0: ungated
     ]
 )  # fmt: skip
 """Router, experts and their combination of one layer."""

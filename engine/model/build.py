@@ -19,7 +19,7 @@ from ..kernels.quantize import q8_bytes
 from .kv import KVCache
 from .mixers import mixer_of
 from .rope import RopeTable
-from .spec import DenseMlp, Mixture, ModelSpec, Role, Rope
+from .spec import NORM_BIAS, DenseMlp, Mixture, ModelSpec, Role, Rope
 from .weights import Matrix, Weights
 from .workspace import Workspace, is_packed
 
@@ -29,7 +29,8 @@ _CLOCKS = {
 }
 """Whose time an operation's is; the rest is the dense part's."""
 
-_SCORES = {"softmax": r.SOFTMAX, "sigmoid": r.SIGMOID}
+_SCORES = {"softmax": r.SOFTMAX, "sigmoid": r.SIGMOID, "chosen": r.CHOSEN, "sparsemixer": r.SPARSEMIXER}
+_ACTIVATIONS = {"silu": r.SILU, "clamped": r.CLAMPED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,9 @@ class Builder:
         self._ropes: dict[int, tuple[Rope, int]] = {}
         self._tables: list[RopeTable] = []
         self._combine_after: dict[int, int] = {}
+        self.source = self.rows("normed", spec.hidden)  # what the sublayer at hand reads
+        self.target = self.rows("residual", spec.hidden)  # and where its output goes
+        self.mode = r.ADD
 
     def build(self, lossy: Lossy) -> Program:
         """Emit every operation."""
@@ -82,18 +86,28 @@ class Builder:
         embed = self.weights.matrix("embed")
         self.emit(
             r.EMBED, fmt=embed.fmt, x=at["ids"], y=at["residual"], y_stride=spec.hidden * 4, w=embed.address,
-            k=spec.hidden, f=1.0,
+            k=spec.hidden, f=spec.embed_scale,
         )  # fmt: skip
         residual, normed = self.rows("residual", spec.hidden), self.rows("normed", spec.hidden)
         for index, layer in enumerate(spec.layers):
             self.emit(r.LAYER, index=index)
-            self.norm("input_norm", index, residual, normed)
+            behind = layer.norms_behind
+            # With the norms behind, a sublayer reads the residual itself and its output waits in `mixed`.
+            self.source = residual if behind else normed
+            self.target, self.mode = (self.rows("mixed", spec.hidden), r.STORE) if behind else (residual, r.ADD)
+            if not behind:
+                self.norm("input_norm", index, residual, normed)
             mixer_of(spec, index).emit(self, self._kv.layers[index])
-            self.norm("post_norm", index, residual, normed)
+            if behind:
+                self.norm("input_norm", index, self.target, residual, mode=r.ADD)
+            else:
+                self.norm("post_norm", index, residual, normed)
             if isinstance(layer.mlp, DenseMlp):
                 self._dense(index)
             else:
                 self._mixture(index, layer.mlp, lossy)
+            if behind:
+                self.norm("post_norm", index, self.target, residual, mode=r.ADD)
         body_end = len(self._ops)
         self._head()
         tables = r.Tables(**{name: _pack(self._records[name], dtype) for name, dtype in r.TABLE_TYPES.items()})
@@ -115,11 +129,15 @@ class Builder:
         """The rows of a buffer, `columns` wide."""
         return Rows(self.space.address[name], columns * 4)
 
-    def norm(self, role: Role, layer: int, source: Rows, target: Rows, rows: int = r.ALL_ROWS) -> None:
-        """target = RMS norm of source, over the model's width."""
+    def norm(
+        self, role: Role, layer: int, source: Rows, target: Rows, rows: int = r.ALL_ROWS, mode: int = r.STORE
+    ) -> None:
+        """target = norm of source, over the model's width; with ADD it is added, and source is overwritten."""
         self.emit(
-            r.NORM, rows=rows, x=source.address, x_stride=source.stride, y=target.address, y_stride=target.stride,
-            w=self.weights.vector(role, layer), n=self.spec.hidden, f=self.spec.norm_eps,
+            r.NORM, rows=rows, mode=mode, x=source.address, x_stride=source.stride,
+            y=target.address, y_stride=target.stride, w=self.weights.vector(role, layer),
+            b=self.weights.vector(NORM_BIAS[role], layer), n=self.spec.hidden, f=self.spec.norm_eps,
+            f2=self.spec.residual_scale,
         )  # fmt: skip
 
     def quantise(
@@ -134,16 +152,19 @@ class Builder:
 
     def linear(
         self, matrix: Matrix, source: Rows, target: Rows, bias: int = 0, mode: int = r.STORE,
-        rows: int = r.ALL_ROWS, quantized: str = "quantized",
+        rows: int = r.ALL_ROWS, quantized: str = "quantized", scale: float = 1.0,
     ) -> None:  # fmt: skip
-        """target (+)= matrix . source + bias; a packed matrix reads what `quantise` left in `quantized`."""
+        """target = scale * (matrix . source + bias); a packed matrix reads what `quantise` left in `quantized`.
+
+        With ADD it is added to the residual, times the model's residual scale.
+        """
         packed = is_packed(matrix.fmt)
         self.emit(
             r.LINEAR, fmt=matrix.fmt, rows=rows, mode=mode,
             x=self.space.address[quantized] if packed else source.address,
             x_stride=q8_bytes(matrix.k) if packed else source.stride,
             y=target.address, y_stride=target.stride, w=matrix.address, step=matrix.step, b=bias,
-            n=matrix.n, k=matrix.k,
+            n=matrix.n, k=matrix.k, f2=self.spec.residual_scale if mode == r.ADD else scale,
         )  # fmt: skip
 
     def rope(self, rope: Rope) -> tuple[int, int]:
@@ -164,12 +185,11 @@ class Builder:
     # the second half of a layer
 
     def _gated_mlp(self, layer: int, roles: tuple[Role, Role, Role], target: Rows, mode: int) -> None:
-        """target (+)= down(silu(gate x) * up x) of the normed rows; `quantise` has seen to their quantised form."""
+        """target (+)= down(silu(gate x) * up x) of the source; `quantise` has seen to its quantised form."""
         gate, up, down = (self.weights.matrix(role, layer) for role in roles)
-        normed = self.rows("normed", self.spec.hidden)
         gate_out, up_out = self.rows("gate", gate.n), self.rows("up", gate.n)
-        self.linear(gate, normed, gate_out)
-        self.linear(up, normed, up_out)
+        self.linear(gate, self.source, gate_out)
+        self.linear(up, self.source, up_out)
         self.emit(
             r.SILU_MUL, x=gate_out.address, x_stride=gate_out.stride, w=up_out.address, y=gate_out.address,
             y_stride=gate_out.stride, n=gate.n,
@@ -178,27 +198,25 @@ class Builder:
         self.linear(down, gate_out, target, mode=mode, quantized="quantized_mlp")
 
     def _dense(self, layer: int) -> None:
-        residual, normed = self.rows("residual", self.spec.hidden), self.rows("normed", self.spec.hidden)
         roles: tuple[Role, Role, Role] = ("gate", "up", "down")
-        self.quantise(normed, self.spec.hidden, [self.weights.matrix(role, layer).fmt for role in roles[:2]])
-        self._gated_mlp(layer, roles, residual, r.ADD)
+        self.quantise(self.source, self.spec.hidden, [self.weights.matrix(role, layer).fmt for role in roles[:2]])
+        self._gated_mlp(layer, roles, self.target, self.mode)
 
     def _mixture(self, layer: int, mixture: Mixture, lossy: Lossy) -> None:
         spec = self.spec
-        normed = self.rows("normed", spec.hidden)
         router = self.weights.matrix("router", layer)
-        self.linear(router, normed, self.rows("router", router.n))
+        self.linear(router, self.source, self.rows("router", router.n))
         packed = is_packed(self.weights.experts.fmt)
         takers = [self.weights.experts.fmt]
         shared: tuple[Role, Role, Role] = ("shared_gate", "shared_up", "shared_down")
         if mixture.shared_width:
             takers += [self.weights.matrix(role, layer).fmt for role in shared[:2]]
-        self.quantise(normed, spec.hidden, takers)
+        self.quantise(self.source, spec.hidden, takers)
         if mixture.shared_width:
             self._gated_mlp(layer, shared, self.rows("shared", spec.hidden), r.STORE)
         if mixture.shared_gated:
             gate = self.weights.matrix("shared_expert_gate", layer)
-            self.linear(gate, normed, self.rows("shared_gate", 1))
+            self.linear(gate, self.source, self.rows("shared_gate", 1))
         index = self.record("mixtures", self._mixture_record(layer, mixture, lossy, packed))
         self.emit(r.ROUTE, index=index)
         self.emit(r.UNION, index=index)
@@ -216,8 +234,9 @@ class Builder:
         gate_step, up_step, down_step = source.steps
         return {
             "layer": layer, "experts": mixture.experts, "top_k": min(router.top_k, lossy.top_k or router.top_k),
-            "logits": at["router"], "bias": self.weights.vector("router_bias", layer),
-            "scores": _SCORES[router.scores], "groups": router.groups, "top_groups": router.top_groups,
+            "logits": at["router"], "logit_bias": self.weights.vector("router_logit_bias", layer),
+            "bias": self.weights.vector("router_bias", layer), "scores": _SCORES[router.scores], "jitter": router.jitter,
+            "groups": router.groups, "top_groups": router.top_groups,
             "renormalise": int(router.renormalise), "renorm_eps": router.renorm_eps, "scaling": router.scaling,
             "top_p": lossy.top_p or 1.0,
             "ids": at["route_ids"], "weights": at["route_weights"], "kept": at["route_kept"],
@@ -227,10 +246,14 @@ class Builder:
             "arena": placement.arena.address, "slot_bytes": placement.slot_bytes,
             "fmt": source.fmt, "hidden": spec.hidden, "width": mixture.width,
             "gate_step": gate_step, "up_step": up_step, "down_step": down_step,
-            "x": at["quantized"] if packed else at["normed"],
+            "x": at["quantized"] if packed else self.source.address,
             "x_stride": q8_bytes(spec.hidden) if packed else spec.hidden * 4,
             "h": at["h"], "hq": at["hq"] if packed else 0, "hq_stride": q8_bytes(mixture.width), "y": at["y"],
-            "residual": at["residual"], "shared": at["shared"] if mixture.shared_width else 0,
+            "activation": _ACTIVATIONS[mixture.activation], "weigh_inputs": int(router.weigh_inputs),
+            "gate_up_bias": self.weights.vector("expert_gate_up_bias", layer),
+            "down_bias": self.weights.vector("expert_down_bias", layer),
+            "output": self.target.address, "add": int(self.mode == r.ADD), "factor": spec.residual_scale if self.mode == r.ADD else 1.0,
+            "output_bias": self.weights.vector("mixture_bias", layer), "shared": at["shared"] if mixture.shared_width else 0,
             "shared_gate": at["shared_gate"] if mixture.shared_gated else 0,
         }  # fmt: skip
 
@@ -239,7 +262,8 @@ class Builder:
         head, normed = self.weights.matrix("head"), self.rows("normed", spec.hidden)
         self.norm("final_norm", 0, self.rows("residual", spec.hidden), normed, r.HEAD_GATHER)
         self.quantise(normed, spec.hidden, (head.fmt,), r.HEAD_ROWS)
-        self.linear(head, normed, self.rows("logits", spec.vocab), rows=r.HEAD_ROWS)
+        bias = self.weights.vector("head_bias")
+        self.linear(head, normed, self.rows("logits", spec.vocab), bias, rows=r.HEAD_ROWS, scale=spec.head_scale)
 
 
 def _pack(rows: list[dict[str, Any]], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -7,18 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 Role = Literal[
     "embed", "final_norm", "head",
     "input_norm", "post_norm",
     "q", "k", "v", "o", "q_bias", "k_bias", "v_bias", "o_bias", "q_norm", "k_norm",
+    "input_norm_bias", "post_norm_bias", "final_norm_bias", "head_bias", "sinks",
     "gate", "up", "down",
-    "router", "router_bias",
+    "router", "router_bias", "router_logit_bias", "expert_gate_up_bias", "expert_down_bias", "mixture_bias",
     "expert_gate", "expert_up", "expert_down", "stacked_gate_up", "stacked_gate", "stacked_up", "stacked_down",
     "shared_gate", "shared_up", "shared_down", "shared_expert_gate",
 ]  # fmt: skip
 """What a tensor is for. gate, up and down are those of a dense layer's MLP."""
+
+NORM_BIAS: Final[Mapping[Role, Role]] = {
+    "input_norm": "input_norm_bias", "post_norm": "post_norm_bias", "final_norm": "final_norm_bias",
+}  # fmt: skip
+"""The bias of a layer norm, by the role of its weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,33 +43,42 @@ class Rope:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Grouped-query attention. Scores are scaled by 1 / sqrt(head_dim).
+    """Grouped-query attention.
 
-    qk_norm: RMS of each head, or of the whole q / k projection before the head split. window: a position sees itself
-    and window - 1 before it. clip: q, k, v are clamped to -clip..clip.
+    rope: None for a layer without positions. qk_norm: RMS of each head, or of the whole q / k projection before the
+    head split, or of each head after the rotation (`rotated`; `plain` has no weight). window: a position sees itself and
+    window - 1 before it. chunk: a position sees those of its own chunk. sinks: one more logit a head in the softmax's
+    denominator. scale: of the scores, 1 / sqrt(head_dim) if None. clip: q, k, v are clamped to -clip..clip.
+    tuning: (a, n): queries times 1 + a ln(1 + floor((position + 1) / n)).
     """
 
     heads: int
     kv_heads: int
     head_dim: int
-    rope: Rope
-    qk_norm: Literal["none", "head", "projection"] = "none"
+    rope: Rope | None
+    qk_norm: Literal["none", "head", "projection", "rotated", "plain"] = "none"
     qkv_bias: bool = False
     out_bias: bool = False
     window: int | None = None
     clip: float | None = None
+    chunk: int | None = None
+    sinks: bool = False
+    scale: float | None = None
+    tuning: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Router:
     """How a token chooses its experts.
 
-    Scores are a softmax or sigmoid of the router's logits over all experts, in float32. With `correction_bias` the
-    choice is made on scores + bias, the weights come from the scores alone. `groups` > 1: only experts of the
-    `top_groups` best groups can be chosen. weights / (sum + renorm_eps) if `renormalise`, then times `scaling`.
+    Scores are a softmax or sigmoid of the router's logits over all experts, in float32; `chosen`: the choice is made on
+    the logits, the softmax goes over the chosen; `sparsemixer`: two masked softmaxes (Phi-3.5-MoE), `jitter` wide. With
+    `correction_bias` the choice is made on scores + bias, the weights come from the scores alone. `groups` > 1: only
+    experts of the `top_groups` best groups can be chosen. weights / (sum + renorm_eps) if `renormalise`, then times
+    `scaling`. logit_bias: added to the logits. weigh_inputs: a weight multiplies its expert's input, not its output.
     """
 
-    scores: Literal["softmax", "sigmoid"]
+    scores: Literal["softmax", "sigmoid", "chosen", "sparsemixer"]
     top_k: int
     renormalise: bool
     renorm_eps: float = 0.0
@@ -71,6 +86,13 @@ class Router:
     correction_bias: bool = False
     groups: int = 1
     top_groups: int = 1
+    logit_bias: bool = False
+    weigh_inputs: bool = False
+    jitter: float = 0.0
+
+
+Activation = Literal["silu", "clamped"]
+"""silu: silu(gate) * up. clamped: (clamp(up) + 1) * g * sigmoid(1.702 g) with g = min(gate, 7), up in -7..7."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,26 +105,37 @@ class DenseMlp:
 @dataclass(frozen=True, slots=True)
 class Mixture:
     """Routed experts, and possibly shared ones fused into one MLP of `shared_width`, added as it is or times
-    sigmoid(shared_expert_gate . x)."""
+    sigmoid(shared_expert_gate . x).
+
+    expert_bias: each expert's projections have biases. output_bias: one vector is added after combining.
+    """
 
     router: Router
     experts: int
     width: int
     shared_width: int = 0
     shared_gated: bool = False
+    activation: Activation = "silu"
+    expert_bias: bool = False
+    output_bias: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Norm, attention, residual; norm, MLP, residual."""
+    """Norm, attention, residual; norm, MLP, residual. norms_behind: each norm takes what its sublayer
+    returns instead of what it reads."""
 
     attention: Attention
     mlp: DenseMlp | Mixture
+    norms_behind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
     """A whole model. `names` maps a role to its tensor's name, `{L}` standing for the layer and `{E}` for the expert.
+
+    norm: RMS norms, or layer norms with a bias. norm_shift is added to the weights of RMS norms (stored as w - 1).
+    embed_scale multiplies embeddings, residual_scale what a sublayer adds, head_scale the logits.
 
     `ignore`: regular expressions of tensors that are known and not needed (multi-token prediction, vision); any other
     tensor left over stops loading.
@@ -117,6 +150,12 @@ class ModelSpec:
     max_context: int
     names: Mapping[Role, str]
     ignore: tuple[str, ...] = ()
+    norm: Literal["rms", "layer"] = "rms"
+    norm_shift: float = 0.0
+    embed_scale: float = 1.0
+    residual_scale: float = 1.0
+    head_scale: float = 1.0
+    head_bias: bool = False
 
     @property
     def moe_layers(self) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from ..kernels.formats import F32, block_bytes
 from ..kernels.memory import Block
 from .expert_layouts import find_experts
 from .mixers import mixer_of
-from .spec import DenseMlp, ModelSpec, Role
+from .spec import NORM_BIAS, DenseMlp, ModelSpec, Role
 from .tensors import Item, Tensors, widened
 
 _ALIGN = 64
@@ -100,10 +100,12 @@ def _ask(tensors: Tensors) -> None:
     # A head that is there although the config ties it is used: it need not be a copy of the embedding.
     if not spec.tied or tensors.has_matrix("head", 0):
         tensors.matrix("head", 0, spec.vocab, hidden)
-    tensors.vector("final_norm", 0, hidden)
+    _ask_norm(tensors, "final_norm", 0)
+    if spec.head_bias:
+        tensors.vector("head_bias", 0, spec.vocab)
     for index, layer in enumerate(spec.layers):
-        tensors.vector("input_norm", index, hidden)
-        tensors.vector("post_norm", index, hidden)
+        _ask_norm(tensors, "input_norm", index)
+        _ask_norm(tensors, "post_norm", index)
         mixer_of(spec, index).find(tensors)
         mlp = layer.mlp
         if isinstance(mlp, DenseMlp):
@@ -116,6 +118,20 @@ def _ask(tensors: Tensors) -> None:
             _ask_mlp(tensors, index, ("shared_gate", "shared_up", "shared_down"), mlp.shared_width)
         if mlp.shared_gated:
             tensors.vector("shared_expert_gate", index, 1, hidden)
+        if mlp.router.logit_bias:
+            tensors.vector("router_logit_bias", index, mlp.experts)
+        if mlp.expert_bias:
+            tensors.vector("expert_gate_up_bias", index, mlp.experts, 2 * mlp.width)
+            tensors.vector("expert_down_bias", index, mlp.experts, hidden)
+        if mlp.output_bias:
+            tensors.vector("mixture_bias", index, hidden)
+
+
+def _ask_norm(tensors: Tensors, role: Role, index: int) -> None:
+    spec = tensors.spec
+    tensors.vector(role, index, spec.hidden, shift=spec.norm_shift)
+    if spec.norm == "layer":
+        tensors.vector(NORM_BIAS[role], index, spec.hidden)
 
 
 def _ask_mlp(tensors: Tensors, index: int, roles: tuple[Role, Role, Role], width: int) -> None:

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from ..kv import LayerCache
     from ..tensors import Tensors
 
-_QK_NORM = {"none": r.NO_NORM, "head": r.NORM_HEAD, "projection": r.NORM_PROJECTION}
+_QK_NORM = {
+    "none": r.NO_NORM, "head": r.NORM_HEAD, "projection": r.NORM_PROJECTION, "rotated": r.NORM_ROTATED,
+    "plain": r.NORM_ROTATED,
+}  # fmt: skip
 
 
 class GroupedQuery(Mixer):
@@ -38,10 +41,13 @@ class GroupedQuery(Mixer):
             tensors.vector("v_bias", layer, kv)
         if kind.out_bias:
             tensors.vector("o_bias", layer, hidden)
-        if kind.qk_norm != "none":
+        if kind.sinks:
+            tensors.vector("sinks", layer, kind.heads)
+        if kind.qk_norm not in ("none", "plain"):
             whole = kind.qk_norm == "projection"
-            tensors.vector("q_norm", layer, q if whole else kind.head_dim)
-            tensors.vector("k_norm", layer, kv if whole else kind.head_dim)
+            shift = self._spec.norm_shift
+            tensors.vector("q_norm", layer, q if whole else kind.head_dim, shift=shift)
+            tensors.vector("k_norm", layer, kv if whole else kind.head_dim, shift=shift)
 
     def buffers(self, rows: int) -> dict[str, int]:
         """Float32 rows of q, k, v and of the result."""
@@ -57,8 +63,8 @@ class GroupedQuery(Mixer):
         return 2 * capacity * self._kv * itemsize(fmt)
 
     def ropes(self) -> tuple[Rope, ...]:
-        """One."""
-        return (self._kind.rope,)
+        """One, or none."""
+        return () if self._kind.rope is None else (self._kind.rope,)
 
     def widest_input(self) -> int:
         """The attended heads."""
@@ -67,13 +73,14 @@ class GroupedQuery(Mixer):
     def emit(self, builder: Builder, cache: LayerCache) -> None:
         """Project, rotate, attend, project back."""
         spec, layer, kind, weights, at = self._spec, self._layer, self._kind, builder.weights, builder.space.address
-        residual, normed = builder.rows("residual", spec.hidden), builder.rows("normed", spec.hidden)
+        source, rope = builder.source, kind.rope
         q, k, v, o = (weights.matrix(role, layer) for role in ("q", "k", "v", "o"))
-        builder.quantise(normed, spec.hidden, (q.fmt, k.fmt, v.fmt))
-        builder.linear(q, normed, builder.rows("q", q.n), weights.vector("q_bias", layer))
-        builder.linear(k, normed, builder.rows("k", k.n), weights.vector("k_bias", layer))
-        builder.linear(v, normed, builder.rows("v", v.n), weights.vector("v_bias", layer))
-        cos, sin = builder.rope(kind.rope)
+        builder.quantise(source, spec.hidden, (q.fmt, k.fmt, v.fmt))
+        builder.linear(q, source, builder.rows("q", q.n), weights.vector("q_bias", layer))
+        builder.linear(k, source, builder.rows("k", k.n), weights.vector("k_bias", layer))
+        builder.linear(v, source, builder.rows("v", v.n), weights.vector("v_bias", layer))
+        cos, sin = builder.rope(rope) if rope else (0, 0)
+        tuning, every = kind.tuning or (0.0, 1.0)
         index = builder.record("attentions", {
             "q": at["q"], "k": at["k"], "v": at["v"], "out": at["attended"],
             "cache_k": cache.address, "cache_v": cache.address + self.cache_bytes(cache.capacity, cache.fmt) // 2,
@@ -81,11 +88,12 @@ class GroupedQuery(Mixer):
             "heads": kind.heads, "kv_heads": kind.kv_heads, "dim": kind.head_dim,
             "norm": _QK_NORM[kind.qk_norm], "q_norm": weights.vector("q_norm", layer),
             "k_norm": weights.vector("k_norm", layer), "eps": spec.norm_eps,
-            "cos": cos, "sin": sin, "rope_dim": kind.rope.dim, "pairs": int(kind.rope.pairs),
-            "clip": kind.clip or 0.0, "scale": kind.head_dim**-0.5, "window": kind.window or 0,
+            "cos": cos, "sin": sin, "rope_dim": rope.dim if rope else 0, "pairs": int(rope.pairs) if rope else 0,
+            "clip": kind.clip or 0.0, "scale": kind.scale or kind.head_dim**-0.5, "window": kind.window or 0,
+            "chunk": kind.chunk or 0, "sinks": weights.vector("sinks", layer), "tuning": tuning, "tuning_every": every,
         })  # fmt: skip
         builder.emit(r.ROTATE, index=index)
         builder.emit(r.ATTEND, index=index)
         attended = builder.rows("attended", o.k)
         builder.quantise(attended, o.k, (o.fmt,))
-        builder.linear(o, attended, residual, weights.vector("o_bias", layer), mode=r.ADD)
+        builder.linear(o, attended, builder.target, weights.vector("o_bias", layer), mode=builder.mode)
