@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from rich.cells import cell_len
@@ -131,13 +132,26 @@ class FenceFoot:
 
 @dataclass(frozen=True, slots=True)
 class CodeLines:
-    """Lines of code, as many as there are so far."""
+    """Lines of code, as many as there are so far. `colour` returns a line by number if `lines` have no colours."""
 
     lines: Sequence[Content]
     margin: Margin = NO_MARGIN
+    colour: Callable[[int], Content] | None = None
 
     def rows(self, width: int) -> list[Row]:
         """Return one row per line of code."""
         rest = fit(self.margin.rest, width)
         lead = self.margin.lead_rest
-        return [Row(line, rest, (*rest, *_CONTINUED), lead, Mark.CODE_LINE, words=False) for line in self.lines]
+        folded = (*rest, *_CONTINUED)
+        return [
+            Row(
+                line,
+                rest,
+                folded,
+                lead,
+                Mark.CODE_LINE,
+                words=False,
+                colour=None if self.colour is None else partial(self.colour, number),
+            )
+            for number, line in enumerate(self.lines)
+        ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 
 from textual.content import Content, Span
@@ -69,6 +69,24 @@ def _mark(token_type: _TokenType) -> Mark | None:
             return _marks()[kind]
         kind = kind.parent
     return None
+
+
+class Highlighted:
+    """Code whose colours are found when they are first asked for: most code of a long conversation is never seen."""
+
+    def __init__(self, code: str, info: str) -> None:
+        self._code = code
+        self._info = info
+        self.plain = _plain_lines(clean(code))
+        """The lines without colours."""
+
+    @cached_property
+    def _lines(self) -> list[Content]:
+        return highlight(self._code, self._info)
+
+    def line(self, number: int) -> Content:
+        """Return a line with its colours."""
+        return self._lines[number]
 
 
 def highlight(code: str, info: str) -> list[Content]:

@@ -21,7 +21,7 @@ from textual.content import Content
 
 from colibri_tui.render.blocks import NO_MARGIN, CodeLines, FenceFoot, FenceHead, Gap, Margin, Prose, Rule
 from colibri_tui.render.clean import clean
-from colibri_tui.render.highlight import highlight
+from colibri_tui.render.highlight import Highlighted
 from colibri_tui.render.inline import inline
 from colibri_tui.render.marks import Mark
 from colibri_tui.render.rows import EMPTY, Block
@@ -92,7 +92,8 @@ def code_parts(code: str | None, info: str, marker: str, closed: bool, margin: M
     """Return the blocks of a piece of code; `code` is None if it has no line at all."""
     parts: list[Block] = [FenceHead(clean(info).strip(), code or "", marker, margin)]
     if code is not None:
-        parts.append(CodeLines(highlight(code, info), margin.continued))
+        coloured = Highlighted(code, info)
+        parts.append(CodeLines(coloured.plain, margin.continued, coloured.line))
     if closed:
         parts.append(FenceFoot(marker, margin.continued))
     return parts

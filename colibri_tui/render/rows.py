@@ -7,7 +7,7 @@ while an answer grows, wraps again only what changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple, Protocol
@@ -34,6 +34,7 @@ class Row:
     words: break between words; otherwise anywhere (code).
     copied: False for lines that are only drawn (table rules).
     code: the code that a click on this row copies, None where there is none.
+    colour: returns `text` with its colours, for text that is expensive to colour and may never be seen.
     """
 
     text: Content = EMPTY
@@ -44,6 +45,12 @@ class Row:
     words: bool = True
     copied: bool = True
     code: str | None = None
+    colour: Callable[[], Content] | None = None
+
+    @property
+    def painted(self) -> Content:
+        """The text as it is drawn."""
+        return self.text if self.colour is None else self.colour()
 
 
 class Block(Protocol):
@@ -152,5 +159,7 @@ def _looks_same(one: Line, other: Line) -> bool:
         and a.first == b.first
         and a.rest == b.rest
         and a.style == b.style
+        and a.colour is None
+        and b.colour is None
         and a.text[one.start : one.stop].is_same(b.text[other.start : other.stop])
     )

@@ -15,7 +15,7 @@ from textual.geometry import Region, Size
 from textual.layout import DockArrangeResult
 from textual.message import Message
 from textual.reactive import var
-from textual.scrollbar import ScrollDown, ScrollUp
+from textual.scrollbar import ScrollBar, ScrollDown, ScrollUp
 from textual.widget import Widget
 
 from colibri_tui.render.marks import Mark
@@ -43,6 +43,7 @@ class _End(NamedTuple):
 class MessageLog(VerticalScroll, inherit_bindings=False):
     """The messages of a conversation, the newest last."""
 
+    BLANK = True  # nothing is drawn between the messages
     COMPONENT_CLASSES: ClassVar[set[str]] = {mark.value for mark in Mark}
     FOCUS_ON_CLICK = False  # a click that selects text must not take the keyboard away from the composer
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -151,12 +152,19 @@ class MessageLog(VerticalScroll, inherit_bindings=False):
             self._width = size.width
         return result
 
+    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
+        """Take a new size without asking for another layout, which would be the same: room for the scroll bar is kept.
+
+        A private hook, like the one of `RowView`.
+        """
+        return super()._size_updated(size, virtual_size, container_size, layout=False)
+
     def _jump(self, y: int) -> None:
         """Move the window, in the layout that is being made."""
         if y != self.scroll_y:
             self.set_scroll(None, y)
             self.set_reactive(Widget.scroll_target_y, y)
-            self.vertical_scrollbar.position = y
+            self.vertical_scrollbar.set_reactive(ScrollBar.position, y)
 
     def _find_place(self, y: int) -> _Place | None:
         for view, region in self._regions:

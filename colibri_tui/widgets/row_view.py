@@ -78,6 +78,14 @@ class RowView(Widget):
         elif changed < before:
             self.refresh(Region(0, changed, self.size.width, before - changed))
 
+    def paint_ahead(self, count: int) -> None:
+        """Paint the last lines now, for callers who want to know what it costs; the next frame uses them."""
+        if self._layout is not None:
+            total = len(self._layout.lines)
+            for y in range(max(total - count, 0), total):
+                if y not in self._strips:
+                    self._strips[y] = self._paint(y)
+
     # Places in the text, which outlive a change of width
 
     def place_of(self, line: int) -> tuple[int, int]:
@@ -120,6 +128,14 @@ class RowView(Widget):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the number of lines at that width."""
         return len(self._lay_out(width).lines) if width else 0
+
+    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
+        """Take a new size without asking for another layout, as Textual does for whatever was resized.
+
+        Nothing depends on the size of a row view but itself. A private hook: should it go away, every new row merely
+        costs two layouts instead of one.
+        """
+        return super()._size_updated(size, virtual_size, container_size, layout=False)
 
     # Painting
 
@@ -203,7 +219,7 @@ class RowView(Widget):
 
     def _content(self, line: Line) -> Content:
         """Return the text of a display line, with the selection drawn on it."""
-        text = line.row.text
+        text = line.row.painted
         if (selection := self.text_selection) is not None and (span := selection.get_span(line.number)) is not None:
             start, stop = max(span[0], 0), span[1]
             style = Style.from_styles(self.screen.get_component_styles("screen--selection"))

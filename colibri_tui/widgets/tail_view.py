@@ -95,6 +95,7 @@ class TailView(MessageView):
         self._pending.clear()
         if stream.blocks:
             self.show_blocks(stream.blocks, first if self.blocks is stream.blocks else 0, cursor=True)
+            self.paint_ahead(self.screen.size.height)
         ended = perf_counter()
         self._due = ended + _SHARE * (ended - started)
 

@@ -35,6 +35,7 @@ class Transcript(Widget):
     """
 
     DEFAULT_CSS: ClassVar[str] = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
+    BLANK = True
     BINDING_GROUP_TITLE = "Transcript"
     HELP = """
     The conversation. It follows the answer until you scroll up, and again after **End**.
@@ -69,7 +70,9 @@ class Transcript(Widget):
 
     def compose(self) -> ComposeResult:
         """The column of messages, and a badge over its corner."""
-        yield self._log
+        self._earlier.display = False
+        with self._log:
+            yield self._earlier
         yield self._badge
 
     def on_mount(self) -> None:

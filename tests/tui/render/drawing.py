@@ -40,7 +40,7 @@ def describe(blocks: Sequence[Block], width: int = 60) -> list[object]:
     return [
         (
             row.text.plain,
-            list(row.text.spans),
+            list(row.painted.spans),
             row.first,
             row.rest,
             row.lead,

@@ -109,7 +109,7 @@ def test_code_is_shown_while_it_arrives() -> None:
     stream = MarkdownStream()
     stream.feed("text\n```python\ndef f(")
     assert draw(stream.blocks)[-1] == "def f("
-    assert stream.blocks[-1].rows(40)[0].text.spans, "and coloured"
+    assert stream.blocks[-1].rows(40)[0].painted.spans, "and coloured"
 
 
 def test_a_closing_fence_does_not_flash_as_code() -> None:
@@ -133,7 +133,7 @@ def test_code_that_gives_no_new_start_is_left_plain_until_it_closes() -> None:
     stream = MarkdownStream()
     for piece in pieces_of(f'```python\n"""\n{text}', 0, 2000):
         stream.feed(piece)
-    assert not stream.blocks[-1].rows(40)[-1].text.spans
+    assert not stream.blocks[-1].rows(40)[-1].painted.spans
     stream.feed('"""\n```\n')
     assert describe(stream.blocks) == describe(markdown(f'```python\n"""\n{text}"""\n```\n'))
 
@@ -144,7 +144,7 @@ def test_a_code_line_in_a_docstring_is_no_new_start() -> None:
     for piece in pieces_of(f"```python\n{code}", 0, 60):
         stream.feed(piece)
     rows = [row for block in stream.blocks[1:] for row in block.rows(80)]
-    assert len({str(row.text.spans[0].style) for row in rows[1:]}) == 1, "all of it is one string"
+    assert len({str(row.painted.spans[0].style) for row in rows[1:]}) == 1, "all of it is one string"
 
 
 def test_a_fence_may_still_become_the_head_of_a_table() -> None:
