@@ -7,8 +7,8 @@ header says. What is wrong is named with its file and tensor.
 from __future__ import annotations
 
 import json
+import stat
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -26,6 +26,8 @@ MAX_HEADER = 100_000_000
 """The format's own limit."""
 
 MAX_JSON = 200_000_000
+MAX_RANK = 8
+MAX_NAME = 500
 LFS_POINTER = b"version https://git-lfs"
 
 
@@ -71,11 +73,33 @@ class Checkpoint:
         return cls(folder, config, tensors, metadata)
 
 
+def _regular_size(path: Path) -> int:
+    """The size of an ordinary file; CheckpointError for what is none, which a read might wait for without end."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise CheckpointError(f"{path}: not an ordinary file")
+    return status.st_size
+
+
+def _shown(text: str) -> str:
+    """A name from outside, fit for an error's one line."""
+    return text[:100] if text.isprintable() else ascii(text[:100])
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object whose keys are all different: with two values of a key, no one can say which was meant."""
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key stands twice")
+    return value
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; CheckpointError when it is missing, too large, broken or not an object."""
     try:
-        if path.stat().st_size > MAX_JSON:
-            raise CheckpointError(f"{path}: {path.stat().st_size:,} bytes is too large for a JSON file")
+        size = _regular_size(path)
+        if size > MAX_JSON:
+            raise CheckpointError(f"{path}: {size:,} bytes is too large for a JSON file")
         value = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise CheckpointError(f"{path}: missing; a model folder needs it, download it again") from None
@@ -100,20 +124,19 @@ def _weight_files(folder: Path) -> list[Path]:
         present = {file.name for file in files}
         missing = [name for name in wanted if name not in present]
         if missing:
-            more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+            named = ", ".join(map(_shown, missing[:3])) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
             raise CheckpointError(
-                f"{folder}: {len(missing)} of {len(wanted)} shards missing: {', '.join(missing[:3])}{more}; "
-                "download them again"
+                f"{folder}: {len(missing)} of {len(wanted)} shards missing: {named}; download them again"
             )
     if not files:
         raise CheckpointError(f"{folder}: no *.safetensors files; is this a model folder?")
     return files
 
 
-def read_header(file: Path) -> tuple[dict[str, str], Iterator[TensorEntry]]:
+def read_header(file: Path) -> tuple[dict[str, str], list[TensorEntry]]:
     """Read one file's header. Returns its metadata and its tensors, each checked against the file's size."""
     try:
-        size = file.stat().st_size
+        size = _regular_size(file)
         with file.open("rb") as stream:
             start = stream.read(8)
             if start + stream.read(len(LFS_POINTER) - 8) == LFS_POINTER:
@@ -128,29 +151,42 @@ def read_header(file: Path) -> tuple[dict[str, str], Iterator[TensorEntry]]:
     except OSError as error:
         raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
     try:
-        header = json.loads(raw)
+        header = json.loads(raw, object_pairs_hook=_object)
     except (ValueError, RecursionError):
         header = None
     if not isinstance(header, dict):
-        raise CheckpointError(f"{file}: its header is not valid JSON; download it again")
+        raise CheckpointError(f"{file}: its header is not a JSON object of distinct names; download it again")
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict):
         raise CheckpointError(f"{file}: its metadata is not an object; download it again")
     texts = {key: value for key, value in metadata.items() if isinstance(value, str)}
-    return texts, (_entry(file, name, value, 8 + length, size) for name, value in header.items())
+    entries = [_entry(file, name, value, 8 + length, size) for name, value in header.items()]
+    _refuse_overlaps(entries)
+    return texts, entries
+
+
+def _refuse_overlaps(entries: list[TensorEntry]) -> None:
+    """Stop if two tensors of a file share bytes."""
+    end, before = 0, ""
+    for entry in sorted(entries, key=lambda entry: (entry.offset, entry.nbytes)):
+        if entry.offset < end and entry.nbytes:
+            raise CheckpointError(
+                f"{entry.file}: tensors {before} and {entry.name} claim the same bytes; download it again"
+            )
+        end, before = max(end, entry.offset + entry.nbytes), entry.name
 
 
 def _entry(file: Path, name: str, value: Any, data_start: int, size: int) -> TensorEntry:
     try:
         dtype, shape, (begin, end) = value["dtype"], tuple(value["shape"]), value["data_offsets"]
-        numbers = (*shape, begin, end)
-        sound = isinstance(dtype, str) and all(type(n) is int and 0 <= n < 1 << 60 for n in numbers)
+        sound = isinstance(dtype, str) and len(shape) <= MAX_RANK and len(name) <= MAX_NAME and name.isprintable()
+        sound = sound and all(type(n) is int and 0 <= n < 1 << 60 for n in (*shape, begin, end))
     except (TypeError, KeyError, ValueError):
         sound = False
     if not sound:
-        raise CheckpointError(f"{file}: the header's entry of tensor {name[:200]} is broken; download it again")
+        raise CheckpointError(f"{file}: the header's entry of tensor {_shown(name)} is broken; download it again")
     if dtype not in ITEM_BYTES:
-        raise CheckpointError(f"{file}: tensor {name} has the unknown dtype {dtype[:20]}")
+        raise CheckpointError(f"{file}: tensor {name} has the unknown dtype {_shown(dtype)}")
     if end < begin or end - begin != prod(shape) * ITEM_BYTES[dtype]:
         raise CheckpointError(
             f"{file}: tensor {name} has {end - begin:,} bytes, its shape {list(shape)} in {dtype} needs "
