@@ -7,14 +7,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import UnsupportedModelError
-from ..model.rope import inverse_frequencies
-from ..model.spec import Mixture, ModelSpec
-from . import glm4_moe, mixtral, olmoe, qwen_moe
+from ..model.rope import inverse_frequencies, softmax_factor
+from ..model.spec import Attention, LatentAttention, Mixture, ModelSpec
+from . import deepseek, glm4_moe, glm_latent, mixtral, olmoe, qwen_moe
 from .config import Config, shown
 
 FAMILIES: dict[str, Callable[[Config], ModelSpec]] = {
+    "deepseek_v2": deepseek.v2_spec,
+    "deepseek_v3": deepseek.v3_spec,
+    "deepseek_v32": deepseek.v32_spec,
     "dots1": glm4_moe.dots1_spec,
     "glm4_moe": glm4_moe.glm4_spec,
+    "glm4_moe_lite": glm_latent.lite_spec,
+    "glm_moe_dsa": glm_latent.dsa_spec,
+    "kimi_k2": deepseek.v3_spec,
     "mixtral": mixtral.spec,
     "olmoe": olmoe.spec,
     "qwen2_moe": qwen_moe.qwen2_spec,
@@ -47,28 +53,51 @@ def read_spec(values: Mapping[str, Any]) -> ModelSpec:
 def _check(spec: ModelSpec) -> None:
     """Refuse sizes that contradict each other before anything is allocated by them."""
     for rope in {id(layer.attention.rope): layer.attention.rope for layer in spec.layers}.values():
-        inverse_frequencies(rope)
+        if rope is not None:
+            inverse_frequencies(rope)
+            softmax_factor(rope)
     for index, layer in enumerate(spec.layers):
-        attention, mlp = layer.attention, layer.mlp
-        if attention.heads % attention.kv_heads:
-            raise UnsupportedModelError(
-                f"config.json: {attention.heads} heads cannot share {attention.kv_heads} key/value heads"
-            )
-        if isinstance(mlp, Mixture):
-            router = mlp.router
-            if router.top_k > mlp.experts:
-                raise UnsupportedModelError(
-                    f"config.json: layer {index} chooses {router.top_k} of only {mlp.experts} experts"
-                )
-            group = mlp.experts // router.groups
-            if (
-                group * router.groups != mlp.experts
-                or not 1 <= router.top_groups <= router.groups
-                or (router.groups > 1 and (group < 2 or group * router.top_groups < router.top_k))
-            ):
-                raise UnsupportedModelError(
-                    f"config.json: layer {index} cannot choose {router.top_k} experts from {router.top_groups} of "
-                    f"{router.groups} groups of {mlp.experts} experts"
-                )
+        match layer.attention:
+            case Attention():
+                _check_grouped(layer.attention)
+            case LatentAttention():
+                _check_latent(index, spec)
+        if isinstance(layer.mlp, Mixture):
+            _check_mixture(index, layer.mlp)
     if not spec.moe_layers:
         raise UnsupportedModelError("config.json: this model has no layer with experts")
+
+
+def _check_grouped(attention: Attention) -> None:
+    if attention.heads % attention.kv_heads:
+        raise UnsupportedModelError(
+            f"config.json: {attention.heads} heads cannot share {attention.kv_heads} key/value heads"
+        )
+
+
+def _check_latent(index: int, spec: ModelSpec) -> None:
+    attention = spec.layers[index].attention
+    assert isinstance(attention, LatentAttention)
+    if attention.indexer is not None and attention.indexer.dim < attention.rope.dim:
+        raise UnsupportedModelError(
+            f"config.json: an indexer's heads of {attention.indexer.dim} cannot rotate {attention.rope.dim}"
+        )
+    before = [layer.attention for layer in spec.layers[: index + 1]]
+    if attention.top_k and not any(isinstance(kind, LatentAttention) and kind.indexer for kind in before):
+        raise UnsupportedModelError(f"config.json: layer {index} has no indexer, and no layer before it either")
+
+
+def _check_mixture(index: int, mixture: Mixture) -> None:
+    router, experts = mixture.router, mixture.experts
+    if router.top_k > experts:
+        raise UnsupportedModelError(f"config.json: layer {index} chooses {router.top_k} of only {experts} experts")
+    group = experts // router.groups
+    if (
+        group * router.groups != experts
+        or not 1 <= router.top_groups <= router.groups
+        or (router.groups > 1 and (group < router.group_best or group * router.top_groups < router.top_k))
+    ):
+        raise UnsupportedModelError(
+            f"config.json: layer {index} cannot choose {router.top_k} experts from {router.top_groups} of "
+            f"{router.groups} groups of {experts} experts"
+        )

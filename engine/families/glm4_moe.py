@@ -7,38 +7,10 @@ ignore.
 
 from __future__ import annotations
 
-from ..model.spec import Attention, DenseMlp, Layer, Mixture, ModelSpec, Router
+from ..model.spec import Attention, ModelSpec
 from .config import MAX_LAYERS, Config
 from .names import STANDARD, mtp_layers
-
-_RENORM_EPS = 1e-20
-
-
-def _mixture(config: Config, norm_topk_prob: bool, shared_experts: int) -> Mixture:
-    router = Router(
-        "sigmoid",
-        config.integer("num_experts_per_tok"),
-        config.flag("norm_topk_prob", norm_topk_prob),
-        renorm_eps=_RENORM_EPS,
-        scaling=config.number("routed_scaling_factor", 1.0),
-        correction_bias=True,
-        groups=config.integer("n_group", 1),
-        top_groups=config.integer("topk_group", 1),
-    )
-    width = config.integer("moe_intermediate_size")
-    shared = config.integer("n_shared_experts", shared_experts, low=0) * width
-    return Mixture(router, config.experts(128), width, shared_width=shared)
-
-
-def _layers(config: Config, attentions: list[Attention], mixture: Mixture, dense_layers: int) -> tuple[Layer, ...]:
-    first_sparse = config.integer("first_k_dense_replace", dense_layers, low=0)
-    return tuple(
-        Layer(
-            attention,
-            DenseMlp(config.integer("intermediate_size")) if index < first_sparse else mixture,
-        )
-        for index, attention in enumerate(attentions)
-    )
+from .noaux import first_layers_dense, layers_of, noaux_mixture
 
 
 def glm4_spec(config: Config) -> ModelSpec:
@@ -57,7 +29,9 @@ def glm4_spec(config: Config) -> ModelSpec:
         family="glm4_moe",
         vocab=config.integer("vocab_size"),
         hidden=config.integer("hidden_size"),
-        layers=_layers(config, [attention] * layers, _mixture(config, True, shared_experts=1), dense_layers=1),
+        layers=layers_of(
+            config, [attention] * layers, first_layers_dense(config, 1), noaux_mixture(config, experts=128)
+        ),
         norm_eps=config.norm_eps(1e-5),
         tied=config.flag("tie_word_embeddings", False),
         max_context=config.integer("max_position_embeddings", 131072, high=1 << 31),
@@ -85,11 +59,12 @@ def dots1_spec(config: Config) -> ModelSpec:
         )
         for layer_window in config.windows(window, windowed)
     ]
+    mixture = noaux_mixture(config, experts=128, norm_topk_prob=False, shared_experts=0)
     return ModelSpec(
         family="dots1",
         vocab=config.integer("vocab_size"),
         hidden=config.integer("hidden_size"),
-        layers=_layers(config, attentions, _mixture(config, False, shared_experts=0), dense_layers=0),
+        layers=layers_of(config, attentions, first_layers_dense(config, 0), mixture),
         norm_eps=config.norm_eps(1e-6),
         tied=config.flag("tie_word_embeddings", False),
         max_context=config.integer("max_position_embeddings", 2048, high=1 << 31),

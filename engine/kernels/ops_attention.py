@@ -14,24 +14,17 @@ import numpy as np
 from numba import njit
 
 from .activations import exp_sub_sum
-from .formats import F32
 from .formats import ROWS as BLOCK
 from .ops_basic import rms_norm
 from .pointers import f32, i64
 from .products import product16
 from .records import KEY_TILE, NORM_HEAD, NORM_PROJECTION, NORM_ROTATED, POSITION, ROWS
 from .sync import take
-from .values import keep_row, weigh
+from .values import cache_itemsize, keep_row, weigh
 
 
 @njit(cache=True, nogil=True)
-def cache_itemsize(fmt: int) -> int:
-    """Bytes of a number in the cache."""
-    return 4 if fmt == F32 else 2
-
-
-@njit(cache=True, nogil=True)
-def _rotate_head(head: Any, cos: Any, sin: Any, dim: int, pairs: bool) -> None:
+def rotate_head(head: Any, cos: Any, sin: Any, dim: int, pairs: bool) -> None:
     """Rotate the first `dim` values of a head: (i, i + dim/2) with halves, (2i, 2i + 1) with pairs (Su et al. 2021)."""
     half = dim // 2
     for i in range(half):
@@ -63,7 +56,7 @@ def _prepare(a: Any, row: int, heads: int, weight: int, cos: Any, sin: Any) -> N
         if a.norm == NORM_HEAD:
             rms_norm(head, weight, dim, a.eps, head)
         if a.rope_dim > 0:
-            _rotate_head(f32(head), cos, sin, a.rope_dim, a.pairs != 0)
+            rotate_head(f32(head), cos, sin, a.rope_dim, a.pairs != 0)
         if a.norm == NORM_ROTATED:
             rms_norm(head, weight, dim, a.eps, head)
 

@@ -74,7 +74,7 @@ def _scores(m: Any, logits: Any, scores: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def _limit_groups(m: Any, choice: Any) -> None:
-    """Leave only the experts of the `top_groups` best groups (a group counts the sum of its two best; DeepSeek-V3)."""
+    """Leave only the experts of the `top_groups` best groups (by the sum of each one's `group_best` best: 1 or 2)."""
     size = m.experts // m.groups
     for _ in range(m.groups - m.top_groups):
         worst, worst_sum = -1, np.float32(math.inf)
@@ -85,7 +85,7 @@ def _limit_groups(m: Any, choice: Any) -> None:
                     best, second = choice[e], best
                 elif choice[e] > second:
                     second = choice[e]
-            total = best + second
+            total = best + second if m.group_best > 1 else best
             if best != -math.inf and total < worst_sum:
                 worst, worst_sum = g, total
         for e in range(worst * size, (worst + 1) * size):

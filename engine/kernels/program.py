@@ -11,7 +11,7 @@ from typing import Any
 
 from numba import njit
 
-from . import ops_attention, ops_basic, ops_experts
+from . import ops_attention, ops_basic, ops_experts, ops_index, ops_latent
 from .pointers import i64
 from .records import (
     ATTEND,
@@ -21,6 +21,12 @@ from .records import (
     EXPERTS_DOWN,
     EXPERTS_QUANTIZE,
     EXPERTS_UP,
+    INDEX_SELECT,
+    INDEX_STORE,
+    LATENT_ABSORB,
+    LATENT_ATTEND,
+    LATENT_EXPAND,
+    LATENT_STORE,
     LAYER,
     LINEAR,
     MAX_ROWS,
@@ -71,6 +77,22 @@ def _mixture(op: Any, m: Any, state: Any, sync: int, scratch: int) -> None:
 
 
 @njit(cache=True, nogil=True)
+def _latent(op: Any, tables: Any, state: Any, sync: int, scratch: int, threads: int) -> None:
+    if op.code == LATENT_STORE:
+        ops_latent.store(tables.latents[op.index], state, sync)
+    elif op.code == LATENT_ABSORB:
+        ops_latent.absorb(tables.latents[op.index], state, sync, scratch, state[MAX_ROWS])
+    elif op.code == LATENT_ATTEND:
+        ops_latent.attend(tables.latents[op.index], state, sync, scratch, threads)
+    elif op.code == LATENT_EXPAND:
+        ops_latent.expand(tables.latents[op.index], state, sync, scratch, state[MAX_ROWS])
+    elif op.code == INDEX_STORE:
+        ops_index.store(tables.indexers[op.index], state, sync)
+    elif op.code == INDEX_SELECT:
+        ops_index.select(tables.indexers[op.index], state, sync, scratch, threads)
+
+
+@njit(cache=True, nogil=True)
 def run(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, threads: int, number: int) -> int:
     """Run operations start..end-1; returns the index after the last one run (end, or less after a pause).
 
@@ -88,6 +110,8 @@ def run(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, thre
             ops_attention.rotate(tables.attentions[op.index], state, sync)
         elif op.code == ATTEND:
             ops_attention.attend(tables.attentions[op.index], state, sync, scratch)
+        elif LATENT_STORE <= op.code <= INDEX_SELECT:
+            _latent(op, tables, state, sync, scratch, threads)
         elif op.code == UNION:
             if number == 0:
                 ops_experts.union(tables.mixtures[op.index], state)

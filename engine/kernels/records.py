@@ -45,6 +45,18 @@ COMBINE: Final = 12
 """residual += sum over a row's experts of weight * y, in the order of selection, plus the shared expert."""
 LAYER: Final = 13
 """A layer begins (index): tells the board, and pauses when a stop was asked for."""
+LATENT_STORE: Final = 20
+"""Normalise the latent, rotate its key and the queries' part, store latent and key. index: latent record."""
+LATENT_ABSORB: Final = 21
+"""Carry the queries into the latent's space. index: latent record."""
+LATENT_ATTEND: Final = 22
+"""Attention of every row over the latents, all or those selected. index: latent record."""
+LATENT_EXPAND: Final = 23
+"""Carry what the heads gathered out of the latent's space. index: latent record."""
+INDEX_STORE: Final = 24
+"""Normalise and store the indexer's key, rotate its queries. index: indexer record."""
+INDEX_SELECT: Final = 25
+"""Select the keys each row attends to. index: indexer record."""
 
 ALL_ROWS: Final = 0
 HEAD_GATHER: Final = 1
@@ -81,6 +93,33 @@ ATTENTION = np.dtype(
 )  # fmt: skip
 """Grouped-query attention of one layer."""
 
+LATENT = np.dtype(
+    [
+        ("q", "i8"), ("kv", "i8"),  # float32 [rows, heads, nope + rope_dim], [rows, rank + rope_dim]
+        ("query", "i8"),  # float32 [rows, heads, rank + rope_dim]; later what the heads gathered, in the first `rank`
+        ("out", "i8"),  # float32 [rows, heads, value]
+        ("cache", "i8"), ("fmt", "i8"),  # [capacity, rank + rope_dim]
+        ("heads", "i8"), ("nope", "i8"), ("rope_dim", "i8"), ("rank", "i8"), ("value", "i8"),
+        ("norm", "i8"), ("eps", "f8"), ("cos", "i8"), ("sin", "i8"), ("pairs", "i8"), ("scale", "f8"),
+        ("key_up", "i8"), ("value_up", "i8"),  # of the first head: [rank, nope], [value, rank]
+        ("up_fmt", "i8"), ("up_item", "i8"), ("head_bytes", "i8"),  # a float format; bytes from a head to the next
+        ("top_k", "i8"), ("selected", "i8"),  # 0: every key; int32 [rows, top_k]
+    ]
+)  # fmt: skip
+"""Latent attention of one layer."""
+
+INDEXER = np.dtype(
+    [
+        ("q", "i8"), ("k", "i8"), ("weights", "i8"),  # float32 [rows, heads, dim], [rows, dim], [rows, heads]
+        ("heads", "i8"), ("dim", "i8"), ("rope_dim", "i8"), ("pairs", "i8"), ("cos", "i8"), ("sin", "i8"),
+        ("norm", "i8"), ("norm_bias", "i8"), ("eps", "f8"),
+        ("cache", "i8"), ("fmt", "i8"), ("capacity", "i8"),  # [capacity, dim]
+        ("scores", "i8"),  # float32 [INDEX_ROWS, capacity]
+        ("top_k", "i8"), ("selected", "i8"),
+    ]
+)  # fmt: skip
+"""What selects the keys of one layer, and of those after it that have no indexer."""
+
 SOFTMAX: Final = 0
 SIGMOID: Final = 1
 CHOSEN: Final = 2
@@ -92,8 +131,8 @@ CLAMPED: Final = 1
 MIXTURE = np.dtype(
     [
         ("layer", "i8"), ("experts", "i8"), ("top_k", "i8"),
-        ("logits", "i8"), ("logit_bias", "i8"), ("bias", "i8"), ("scores", "i8"), ("jitter", "f8"),  # SOFTMAX or SIGMOID
-        ("groups", "i8"), ("top_groups", "i8"),
+        ("logits", "i8"), ("logit_bias", "i8"), ("bias", "i8"), ("scores", "i8"), ("jitter", "f8"),
+        ("groups", "i8"), ("top_groups", "i8"), ("group_best", "i8"),
         ("renormalise", "i8"), ("renorm_eps", "f8"), ("scaling", "f8"), ("top_p", "f8"),
         ("ids", "i8"), ("weights", "i8"), ("kept", "i8"),  # int32 [rows, top_k], float32 [rows, top_k], int32 [rows]
         ("heat", "i8"), ("last_use", "i8"), ("tier", "i8"),  # this layer's rows of the board
@@ -145,6 +184,26 @@ def attention_scratch(group: int, dim: int) -> int:
     return group * (8 + 4 * (KEY_TILE + 16 + dim + 4))
 
 
+HEADS_TOGETHER = 16
+"""Heads of latent attention that share a tile of latents, at most."""
+
+HISTOGRAM_BYTES = 256 * 8
+"""Scratch that choosing the best of many numbers takes."""
+
+INDEX_ROWS = 8
+"""Rows whose keys are scored before their best are chosen."""
+
+
+def latent_scratch(rank: int, row_bytes: int) -> int:
+    """Bytes of scratch for latent attention: addresses, scores, weights, sums, and a tile of gathered rows."""
+    return HEADS_TOGETHER * (8 + 4 * (16 + KEY_TILE + 2 + rank)) + KEY_TILE * row_bytes
+
+
+def index_scratch(heads: int) -> int:
+    """Bytes of scratch for an indexer: addresses and products of its heads, 16 scores; or a histogram."""
+    return max(heads * (8 + 4 * 16) + 2 * 4 * 16, HISTOGRAM_BYTES)
+
+
 def scratch_bytes(max_rows: int, experts: int) -> int:
     """Bytes of scratch a thread needs for products (row addresses, two blocks of results) and for routing."""
     return -(-max(max_rows * (8 + 2 * 16 * 4), experts * 12, 1024) // 64) * 64
@@ -154,7 +213,14 @@ class Tables(NamedTuple):
     """The records that operations point to, one array a kind."""
 
     attentions: npt.NDArray[Any]
+    latents: npt.NDArray[Any]
+    indexers: npt.NDArray[Any]
     mixtures: npt.NDArray[Any]
 
 
-TABLE_TYPES: Final[dict[str, np.dtype[Any]]] = {"attentions": ATTENTION, "mixtures": MIXTURE}
+TABLE_TYPES: Final[dict[str, np.dtype[Any]]] = {
+    "attentions": ATTENTION,
+    "latents": LATENT,
+    "indexers": INDEXER,
+    "mixtures": MIXTURE,
+}

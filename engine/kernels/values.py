@@ -55,35 +55,55 @@ def _load_row(e: Emitter, fmt: int, address: Value, lanes: int) -> Value:
     return e.half_to_float(e.load(vector(SHORT, lanes), address))
 
 
+def _tiles(target: Target) -> tuple[int, tuple[int, ...]]:
+    """(rows of `out` computed together, columns at a time): as many sums as there are registers for them."""
+    wide = _WIDE if target.vector == 512 else _VECTOR
+    return target.sums * target.vector // 32 // wide, (wide, _VECTOR, 1) if wide > _VECTOR else (_VECTOR, 1)
+
+
 def write_weigh(module: ir.Module, target: Target, fmt: int) -> Any:
-    """The function (weights, values, keys, dim, out): out[i] += sum_j weights[j] * values[j, i]."""
+    """The function (weights, weights_step, values, values_step, keys, dim, out, heads); see `weigh_heads`."""
+    size = itemsize(fmt)
 
-    def write(e: Emitter, weights: Value, values: Value, keys: Value, dim: Value, out: Value) -> None:
-        stride = e.b.mul(dim, e.long(itemsize(fmt)))
-        start = e.long(0)
-        for width, lanes in ((_WIDE, _VECTOR), (_VECTOR, _VECTOR), (1, 1)):
-            stop = e.b.and_(dim, e.long(-width))
+    def write(
+        e: Emitter, weights: Value, weights_step: Value, values: Value, values_step: Value, keys: Value, dim: Value,
+        out: Value, heads: Value,
+    ) -> None:  # fmt: skip
+        def some_heads(first: Value, together: int, widths: tuple[int, ...]) -> list[Value]:
+            heads_at = [e.offset(first, i) for i in range(together)]
+            weight_rows = [e.b.add(weights, e.b.mul(head, weights_step)) for head in heads_at]
+            out_rows = [e.b.add(out, e.b.mul(e.b.mul(head, dim), e.long(4))) for head in heads_at]
+            start = e.long(0)
+            for width in widths:
+                lanes = min(width, _VECTOR)
+                stop = e.b.and_(dim, e.long(-width))
 
-            def columns(i: Value, _: list[Value], width: int = width, lanes: int = lanes) -> list[Value]:
-                places = [e.offset(i, lane) for lane in range(0, width, lanes)]
-                sums = [e.load(vector(FLOAT, lanes), e.offset(out, place, 4)) for place in places]
+                def columns(i: Value, _: list[Value], width: int = width, lanes: int = lanes) -> list[Value]:
+                    places = [e.offset(i, lane) for lane in range(0, width, lanes)]
+                    targets = [e.offset(row, place, 4) for row in out_rows for place in places]
 
-                def key(j: Value, sums: list[Value]) -> list[Value]:
-                    weight = e.splat(e.load(FLOAT, e.offset(weights, j, 4)), lanes)
-                    row = e.b.add(values, e.b.mul(j, stride))
-                    return [
-                        e.fma(weight, _load_row(e, fmt, e.offset(row, place, itemsize(fmt)), lanes), total)
-                        for place, total in zip(places, sums, strict=True)
-                    ]
+                    def key(j: Value, sums: list[Value]) -> list[Value]:
+                        row = e.b.add(values, e.b.mul(j, values_step))
+                        numbers = [_load_row(e, fmt, e.offset(row, place, size), lanes) for place in places]
+                        shares = [e.splat(e.load(FLOAT, e.offset(at, j, 4)), lanes) for at in weight_rows]
+                        products = [(share, number) for share in shares for number in numbers]
+                        return [e.fma(*pair, total) for pair, total in zip(products, sums, strict=True)]
 
-                for place, total in zip(places, e.loop(e.long(0), keys, 1, sums, key), strict=True):
-                    e.store(total, e.offset(out, place, 4))
-                return []
+                    sums = [e.load(vector(FLOAT, lanes), at) for at in targets]
+                    for at, total in zip(targets, e.loop(e.long(0), keys, 1, sums, key), strict=True):
+                        e.store(total, at)
+                    return []
 
-            e.loop(start, stop, width, [], columns)
-            start = stop
+                e.loop(start, stop, width, [], columns)
+                start = stop
+            return []
 
-    return function(module, target, f"colibri_weigh_{fmt}", 5, VOID, write)
+        together, widths = _tiles(target)
+        whole = e.b.and_(heads, e.long(-together))
+        e.loop(e.long(0), whole, together, [], lambda first, _: some_heads(first, together, widths))
+        e.loop(whole, heads, 1, [], lambda head, _: some_heads(head, 1, (_WIDE, _VECTOR, 1)))
+
+    return function(module, target, f"colibri_weigh_{fmt}", 8, VOID, write)
 
 
 def write_keep(module: ir.Module, target: Target, fmt: int) -> Any:
@@ -107,12 +127,15 @@ def write_keep(module: ir.Module, target: Target, fmt: int) -> Any:
 
 def _weigh(fmt: int) -> Any:
     @intrinsic
-    def weigh(typingctx: Any, weights: Any, values: Any, keys: Any, dim: Any, out: Any) -> Any:
+    def weigh(
+        typingctx: Any, weights: Any, weights_step: Any, values: Any, values_step: Any, keys: Any, dim: Any, out: Any,
+        heads: Any,
+    ) -> Any:  # fmt: skip
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             builder.call(write_weigh(builder.module, TARGET, fmt), args)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 5), codegen
+        return types.void(*[types.int64] * 8), codegen
 
     return weigh
 
@@ -133,13 +156,15 @@ _weigh_f32, _weigh_f16 = _weigh(F32), _weigh(F16)
 _keep_f32, _keep_f16 = _keep(F32), _keep(F16)
 
 
-@kernel("void(int64, int64, int64, int64, int64, int64)")
-def weigh_values(fmt, weights, values, keys, dim, out):  # type: ignore[no-untyped-def]
-    """`weigh`, compiled."""
+@kernel("void(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def weigh_values(  # type: ignore[no-untyped-def]
+    fmt, weights, weights_step, values, values_step, keys, dim, out, heads
+):
+    """`weigh_heads`, compiled."""
     if fmt == F16:
-        _weigh_f16(weights, values, keys, dim, out)
+        _weigh_f16(weights, weights_step, values, values_step, keys, dim, out, heads)
     else:
-        _weigh_f32(weights, values, keys, dim, out)
+        _weigh_f32(weights, weights_step, values, values_step, keys, dim, out, heads)
 
 
 @kernel("void(int64, int64, int64, int64)")
@@ -152,9 +177,27 @@ def keep_values(fmt, x, n, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def cache_itemsize(fmt: int) -> int:
+    """Bytes of a number in the cache."""
+    return 4 if fmt == F32 else 2
+
+
+@njit(cache=True, nogil=True)
 def weigh(fmt: int, weights: int, values: int, keys: int, dim: int, out: int) -> None:
     """out[i] += sum_j weights[j] * values[j, i]: float32 weights, `fmt` values [keys, dim], float32 out [dim]."""
-    weigh_values(fmt, weights, values, keys, dim, out)
+    weigh_values(fmt, weights, 0, values, dim * cache_itemsize(fmt), keys, dim, out, 1)
+
+
+@njit(cache=True, nogil=True)
+def weigh_heads(
+    fmt: int, weights: int, weights_step: int, values: int, values_step: int, keys: int, dim: int, out: int, heads: int
+) -> None:
+    """out[h, i] += sum_j weights[h, j] * values[j, i] for several heads that share the values.
+
+    Float32 weights, `weights_step` bytes from a head's to the next; `fmt` values, `values_step` bytes a key, of which
+    the first `dim` numbers count; float32 out [heads, dim]. A head's sums do not depend on how many there are.
+    """
+    weigh_values(fmt, weights, weights_step, values, values_step, keys, dim, out, heads)
 
 
 @njit(cache=True, nogil=True)

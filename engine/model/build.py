@@ -25,6 +25,7 @@ from .workspace import Workspace, is_packed
 
 _CLOCKS = {
     **dict.fromkeys((r.ROTATE, r.ATTEND), Counter.ATTENTION_NS),
+    **dict.fromkeys(range(r.LATENT_STORE, r.INDEX_SELECT + 1), Counter.ATTENTION_NS),
     **dict.fromkeys((r.UNION, r.EXPERTS_UP, r.EXPERTS_QUANTIZE, r.EXPERTS_DOWN, r.COMBINE), Counter.EXPERTS_NS),
 }
 """Whose time an operation's is; the rest is the dense part's."""
@@ -236,7 +237,7 @@ class Builder:
             "layer": layer, "experts": mixture.experts, "top_k": min(router.top_k, lossy.top_k or router.top_k),
             "logits": at["router"], "logit_bias": self.weights.vector("router_logit_bias", layer),
             "bias": self.weights.vector("router_bias", layer), "scores": _SCORES[router.scores], "jitter": router.jitter,
-            "groups": router.groups, "top_groups": router.top_groups,
+            "groups": router.groups, "top_groups": router.top_groups, "group_best": router.group_best,
             "renormalise": int(router.renormalise), "renorm_eps": router.renorm_eps, "scaling": router.scaling,
             "top_p": lossy.top_p or 1.0,
             "ids": at["route_ids"], "weights": at["route_weights"], "kept": at["route_kept"],

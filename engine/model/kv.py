@@ -19,11 +19,15 @@ _PAGE = 4096
 
 @dataclass(frozen=True, slots=True)
 class LayerCache:
-    """One layer's share: where it lies, for how many tokens, in which number format."""
+    """One layer's share: where it lies, for how many tokens, in which number format.
+
+    scratch: address of the memory that mixers share while they compute.
+    """
 
     address: int
     capacity: int
     fmt: int
+    scratch: int
 
 
 def kv_format(choice: str | None, packed: bool) -> int:
@@ -37,7 +41,9 @@ def _layer_bytes(spec: ModelSpec, layer: int, capacity: int, fmt: int) -> int:
 
 def kv_bytes(spec: ModelSpec, capacity: int, fmt: int) -> int:
     """Bytes for conversations of up to `capacity` tokens."""
-    return sum(_layer_bytes(spec, layer, capacity, fmt) for layer in range(len(spec.layers)))
+    layers = range(len(spec.layers))
+    scratch = max(mixer_of(spec, layer).context_scratch(capacity) for layer in layers)
+    return sum(_layer_bytes(spec, layer, capacity, fmt) for layer in layers) + scratch
 
 
 class KVCache:
@@ -46,7 +52,8 @@ class KVCache:
     def __init__(self, spec: ModelSpec, capacity: int, fmt: int) -> None:
         self._block = Block(kv_bytes(spec, capacity, fmt), huge=False)
         self.layers: list[LayerCache] = []
-        address = self._block.address
-        for layer in range(len(spec.layers)):
-            self.layers.append(LayerCache(address, capacity, fmt))
-            address += _layer_bytes(spec, layer, capacity, fmt)
+        sizes = [_layer_bytes(spec, layer, capacity, fmt) for layer in range(len(spec.layers))]
+        address, scratch = self._block.address, self._block.address + sum(sizes)
+        for size in sizes:
+            self.layers.append(LayerCache(address, capacity, fmt, scratch))
+            address += size

@@ -34,6 +34,18 @@ def inverse_frequencies(rope: Rope) -> tuple[npt.NDArray[np.float32], float]:
     raise UnsupportedModelError(f"config.json: rope_scaling type {kind!r} is not supported")
 
 
+def softmax_factor(rope: Rope) -> float:
+    """What DeepSeek's latent attention multiplies its scores by under a scaled rope: mscale(factor)^2, else 1."""
+    scaling = rope.scaling
+    if scaling.get("rope_type", "default") == "default" or not scaling.get("mscale_all_dim"):
+        return 1.0
+    return _mscale(_number(scaling, "factor"), _number(scaling, "mscale_all_dim")) ** 2
+
+
+def _mscale(factor: float, share: float) -> float:
+    return 0.1 * share * math.log(factor) + 1.0 if factor > 1 else 1.0
+
+
 def _yarn(rope: Rope, plain: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float]:
     """YaRN (Peng et al. 2023, eq. 13-16): slow dimensions interpolated, fast ones kept, a ramp between."""
     scaling = rope.scaling
@@ -55,15 +67,12 @@ def _yarn(rope: Rope, plain: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.fl
     ramp = np.clip((np.arange(rope.dim // 2, dtype=np.float32) - low) / (high - low), 0, 1)
     frequencies = plain / factor * ramp + plain * (1 - ramp)
 
-    def scale(share: float) -> float:
-        return 0.1 * share * math.log(factor) + 1.0 if factor > 1 else 1.0
-
     if "attention_factor" in scaling:
         attention = _number(scaling, "attention_factor")
     elif scaling.get("mscale") and scaling.get("mscale_all_dim"):
-        attention = scale(_number(scaling, "mscale")) / scale(_number(scaling, "mscale_all_dim"))
+        attention = _mscale(factor, _number(scaling, "mscale")) / _mscale(factor, _number(scaling, "mscale_all_dim"))
     else:
-        attention = scale(1.0)
+        attention = _mscale(factor, 1.0)
     return frequencies.astype(np.float32), attention
 
 

@@ -14,6 +14,8 @@ Role = Literal[
     "input_norm", "post_norm",
     "q", "k", "v", "o", "q_bias", "k_bias", "v_bias", "o_bias", "q_norm", "k_norm",
     "input_norm_bias", "post_norm_bias", "final_norm_bias", "head_bias", "sinks",
+    "q_a", "q_a_bias", "q_a_norm", "q_b", "kv_a", "kv_a_bias", "kv_a_norm", "kv_b",
+    "index_q", "index_k", "index_k_norm", "index_k_norm_bias", "index_weights",
     "gate", "up", "down",
     "router", "router_bias", "router_logit_bias", "expert_gate_up_bias", "expert_down_bias", "mixture_bias",
     "expert_gate", "expert_up", "expert_down", "stacked_gate_up", "stacked_gate", "stacked_up", "stacked_down",
@@ -68,14 +70,52 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True)
+class Indexer:
+    """Scores the keys a position may see: sum over heads of weight_h * relu(q_h . k / sqrt(dim)) / sqrt(heads).
+
+    Its queries come from the same compressed query as the attention's. The keys are layer-normed; keys and queries are
+    rotated in their first dimensions with the attention's rope, as halves unless `pairs`.
+    """
+
+    heads: int
+    dim: int
+    pairs: bool
+    norm_eps: float = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class LatentAttention:
+    """Multi-head latent attention (DeepSeek-V2). Scores are scaled by 1 / sqrt(nope_dim + rope.dim), and by yarn.
+
+    q_rank: width of the compressed query, None if queries are projected directly. kv_rank: width of the latent from
+    which every head's key (nope_dim) and value (value_dim) are made; beside it one rotated key (rope.dim) serves all
+    heads. norm_eps: of the norms of the compressed query and of the latent. bias: of q_a, kv_a and o.
+    top_k: a position attends to so many keys, the best by the indexer's scores; a layer with top_k and no indexer uses
+    the selection of the last layer before it that has one.
+    """
+
+    heads: int
+    q_rank: int | None
+    kv_rank: int
+    nope_dim: int
+    value_dim: int
+    rope: Rope
+    norm_eps: float = 1e-6
+    bias: bool = False
+    top_k: int | None = None
+    indexer: Indexer | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Router:
     """How a token chooses its experts.
 
     Scores are a softmax or sigmoid of the router's logits over all experts, in float32; `chosen`: the choice is made on
     the logits, the softmax goes over the chosen; `sparsemixer`: two masked softmaxes (Phi-3.5-MoE), `jitter` wide. With
     `correction_bias` the choice is made on scores + bias, the weights come from the scores alone. `groups` > 1: only
-    experts of the `top_groups` best groups can be chosen. weights / (sum + renorm_eps) if `renormalise`, then times
-    `scaling`. logit_bias: added to the logits. weigh_inputs: a weight multiplies its expert's input, not its output.
+    experts of the `top_groups` best groups can be chosen; a group counts the sum of its `group_best` (1 or 2) best.
+    weights / (sum + renorm_eps) if `renormalise`, then times `scaling`. logit_bias: added to the logits. weigh_inputs:
+    a weight multiplies its expert's input, not its output.
     """
 
     scores: Literal["softmax", "sigmoid", "chosen", "sparsemixer"]
@@ -86,6 +126,7 @@ class Router:
     correction_bias: bool = False
     groups: int = 1
     top_groups: int = 1
+    group_best: int = 2
     logit_bias: bool = False
     weigh_inputs: bool = False
     jitter: float = 0.0
@@ -125,7 +166,7 @@ class Layer:
     """Norm, attention, residual; norm, MLP, residual. norms_behind: each norm takes what its sublayer
     returns instead of what it reads."""
 
-    attention: Attention
+    attention: Attention | LatentAttention
     mlp: DenseMlp | Mixture
     norms_behind: bool = False
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ..checkpoint.index import Checkpoint, TensorEntry
 from ..errors import CheckpointError
 from ..kernels.formats import BF16, F16, F32, I4G, I8R, LAYOUT, matrix_bytes
+from .absorb import Heads
 from .spec import ModelSpec, Role
 
 FLOAT_FORMATS = {"F32": F32, "F16": F16, "BF16": BF16}
@@ -26,7 +27,8 @@ PACKED_SUFFIX = {fmt: f".{LAYOUT[fmt]}" for fmt in (I8R, I4G)}
 class Item:
     """A dense tensor to be loaded: a matrix in its own format, or values widened to float32.
 
-    shift is added to the values of a widened tensor: norms that are stored as w - 1.
+    shift is added to the values of a widened tensor: norms that are stored as w - 1. heads: how the rows of a matrix
+    are arranged anew.
     """
 
     entry: TensorEntry
@@ -34,6 +36,7 @@ class Item:
     shape: tuple[int, ...]
     widen: bool
     shift: float = 0.0
+    heads: Heads | None = None
 
     @property
     def nbytes(self) -> int:
@@ -108,6 +111,12 @@ class Tensors:
         entry = self.need(self.name(role, layer))
         expect(entry, entry.dtype, shape)
         self.items[role, layer] = Item(entry, float_format(entry), shape, widen=True, shift=shift)
+
+    def absorbed(self, role: Role, layer: int, heads: int, key: int, value: int, rank: int) -> None:
+        """Ask for latent attention's kv_b, which is kept as two matrices a head (see `absorb`), in its own format."""
+        entry, shape = self.need(self.name(role, layer)), (heads * (key + value), rank)
+        expect(entry, entry.dtype, shape)
+        self.items[role, layer] = Item(entry, float_format(entry), shape, widen=False, heads=Heads(key, value))
 
     def refuse_leftovers(self) -> None:
         """Stop if a tensor is left that the family does not know to be unneeded."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..checkpoint.files import ModelFiles
 from ..checkpoint.index import Checkpoint
-from ..kernels.formats import F32, block_bytes
+from ..kernels.formats import F32, block_bytes, itemsize
 from ..kernels.memory import Block
 from .expert_layouts import find_experts
 from .mixers import mixer_of
@@ -62,6 +62,11 @@ class Weights:
                 data = np.empty(item.entry.nbytes, np.uint8)
                 file.read_into(item.entry.offset, data.data)
                 np.frombuffer(target, np.float32)[:] = widened(data, item.fmt) + np.float32(item.shift)
+            elif item.heads is not None:
+                data = np.empty(item.entry.nbytes, np.uint8)
+                file.read_into(item.entry.offset, data.data)
+                rows = data.view(f"u{itemsize(item.fmt)}").reshape(item.shape)
+                np.frombuffer(target, rows.dtype)[:] = item.heads.arranged(rows).reshape(-1)
             else:
                 for start in range(0, item.nbytes, _READ):
                     piece = target[start : start + _READ]

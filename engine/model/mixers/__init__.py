@@ -6,9 +6,10 @@ operations compute it. The rest of the model does not know the kinds.
 
 from __future__ import annotations
 
-from ..spec import Attention, ModelSpec
+from ..spec import Attention, LatentAttention, ModelSpec
 from .base import Mixer
 from .grouped import GroupedQuery
+from .latent import Latent
 
 __all__ = ["Mixer", "mixer_of"]
 
@@ -19,3 +20,5 @@ def mixer_of(spec: ModelSpec, layer: int) -> Mixer:
     match kind:
         case Attention():
             return GroupedQuery(spec, layer, kind)
+        case LatentAttention():
+            return Latent(spec, layer, kind)

@@ -32,6 +32,10 @@ class Mixer(ABC):
     def cache_bytes(self, capacity: int, fmt: int) -> int:
         """Bytes it keeps of a conversation of up to `capacity` tokens, in the cache's number format."""
 
+    def context_scratch(self, capacity: int) -> int:
+        """Bytes it works in that grow with the context; one piece of memory serves all layers."""
+        return 0
+
     @abstractmethod
     def ropes(self) -> tuple[Rope, ...]:
         """The rotary embeddings it uses."""

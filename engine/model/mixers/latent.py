@@ -1,0 +1,171 @@
+"""Multi-head latent attention (DeepSeek-V2), with or without an indexer that selects its keys (DeepSeek-V3.2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...kernels import records as r
+from ...kernels.formats import itemsize
+from ..rope import softmax_factor
+from ..spec import LatentAttention, ModelSpec, Role, Rope
+from .base import Mixer
+
+if TYPE_CHECKING:
+    from ..build import Builder, Rows
+    from ..kv import LayerCache
+    from ..tensors import Tensors
+    from ..weights import Matrix
+
+
+class Latent(Mixer):
+    """See spec.LatentAttention. Cache: latents with their keys [capacity, kv_rank + rope.dim], the indexer's keys."""
+
+    def __init__(self, spec: ModelSpec, layer: int, kind: LatentAttention) -> None:
+        self._spec, self._layer, self._kind = spec, layer, kind
+        self._q = kind.heads * (kind.nope_dim + kind.rope.dim)
+        self._width = kind.kv_rank + kind.rope.dim
+        self._value = kind.heads * kind.value_dim
+
+    def find(self, tensors: Tensors) -> None:
+        """Projections and norms; kv_b is asked for as the matrices that carry into the latent's space and out of it."""
+        layer, hidden, kind = self._layer, self._spec.hidden, self._kind
+        if kind.q_rank is None:
+            tensors.matrix("q", layer, self._q, hidden)
+        else:
+            tensors.matrix("q_a", layer, kind.q_rank, hidden)
+            tensors.vector("q_a_norm", layer, kind.q_rank)
+            tensors.matrix("q_b", layer, self._q, kind.q_rank)
+        tensors.matrix("kv_a", layer, self._width, hidden)
+        tensors.vector("kv_a_norm", layer, kind.kv_rank)
+        tensors.absorbed("kv_b", layer, kind.heads, kind.nope_dim, kind.value_dim, kind.kv_rank)
+        tensors.matrix("o", layer, hidden, self._value)
+        if kind.bias:
+            if kind.q_rank is not None:
+                tensors.vector("q_a_bias", layer, kind.q_rank)
+            tensors.vector("kv_a_bias", layer, self._width)
+            tensors.vector("o_bias", layer, hidden)
+        if kind.indexer is not None:
+            assert kind.q_rank is not None
+            tensors.matrix("index_q", layer, kind.indexer.heads * kind.indexer.dim, kind.q_rank)
+            tensors.matrix("index_k", layer, kind.indexer.dim, hidden)
+            tensors.vector("index_k_norm", layer, kind.indexer.dim)
+            tensors.vector("index_k_norm_bias", layer, kind.indexer.dim)
+            tensors.vector("index_weights", layer, kind.indexer.heads, hidden)
+
+    def buffers(self, rows: int) -> dict[str, int]:
+        """Float32 rows of every step, and the selected keys."""
+        kind = self._kind
+        sizes = {
+            "q": self._q, "q_a": kind.q_rank or 0, "kv_a": self._width, "query": kind.heads * self._width,
+            "attended": self._value, "selected": kind.top_k or 0,
+        }  # fmt: skip
+        if kind.indexer is not None:
+            heads, dim = kind.indexer.heads, kind.indexer.dim
+            sizes.update({"index_q": heads * dim, "index_k": dim, "index_weights": heads})
+        return {name: rows * size * 4 for name, size in sizes.items()}
+
+    def scratch(self) -> int:
+        """Whatever of attention and indexer needs more."""
+        attention = r.latent_scratch(self._kind.kv_rank, self._width * 4)
+        return max(attention, r.index_scratch(self._kind.indexer.heads if self._kind.indexer else 0))
+
+    def _latent_bytes(self, capacity: int, fmt: int) -> int:
+        return capacity * self._width * itemsize(fmt)
+
+    def cache_bytes(self, capacity: int, fmt: int) -> int:
+        """Latents with their keys, and the indexer's keys."""
+        index = self._kind.indexer.dim if self._kind.indexer else 0
+        return self._latent_bytes(capacity, fmt) + capacity * index * itemsize(fmt)
+
+    def context_scratch(self, capacity: int) -> int:
+        """The indexer's scores of some rows."""
+        return r.INDEX_ROWS * capacity * 4 if self._kind.indexer else 0
+
+    def ropes(self) -> tuple[Rope, ...]:
+        """One, which the indexer shares."""
+        return (self._kind.rope,)
+
+    def widest_input(self) -> int:
+        """The attended heads or the compressed query."""
+        return max(self._value, self._kind.q_rank or 0)
+
+    def emit(self, builder: Builder, cache: LayerCache) -> None:
+        """Project down and up, select, attend among the latents, project back."""
+        weights, layer, kind = builder.weights, self._layer, self._kind
+        source = builder.source
+        kv_a = weights.matrix("kv_a", layer)
+        q_a = weights.matrix("q" if kind.q_rank is None else "q_a", layer)
+        takers = [q_a.fmt, kv_a.fmt]
+        if kind.indexer is not None:
+            takers.append(weights.matrix("index_k", layer).fmt)
+        builder.quantise(source, self._spec.hidden, takers)
+        builder.linear(kv_a, source, builder.rows("kv_a", self._width), weights.vector("kv_a_bias", layer))
+        if kind.indexer is not None:
+            index_k = weights.matrix("index_k", layer)
+            builder.linear(index_k, source, builder.rows("index_k", index_k.n))
+            index_weights = weights.matrix("index_weights", layer)
+            builder.linear(index_weights, source, builder.rows("index_weights", index_weights.n))
+        if kind.q_rank is None:
+            builder.linear(q_a, source, builder.rows("q", self._q))
+        else:
+            compressed = builder.rows("q_a", kind.q_rank)
+            builder.linear(q_a, source, compressed, weights.vector("q_a_bias", layer))
+            self._expand_query(builder, compressed, kind.q_rank)
+        index = builder.record("latents", self._latent_record(builder, cache))
+        builder.emit(r.LATENT_STORE, index=index)
+        builder.emit(r.LATENT_ABSORB, index=index)
+        if kind.indexer is not None:
+            indexer = builder.record("indexers", self._indexer_record(builder, cache))
+            builder.emit(r.INDEX_STORE, index=indexer)
+            builder.emit(r.INDEX_SELECT, index=indexer)
+        builder.emit(r.LATENT_ATTEND, index=index)
+        builder.emit(r.LATENT_EXPAND, index=index)
+        o, attended = weights.matrix("o", layer), builder.rows("attended", self._value)
+        builder.quantise(attended, o.k, (o.fmt,))
+        builder.linear(o, attended, builder.target, weights.vector("o_bias", layer), mode=builder.mode)
+
+    def _expand_query(self, builder: Builder, compressed: Rows, rank: int) -> None:
+        """Norm the compressed query and project it to the heads' queries, the attention's and the indexer's."""
+        weights, layer = builder.weights, self._layer
+        builder.emit(
+            r.NORM, x=compressed.address, x_stride=compressed.stride, y=compressed.address,
+            y_stride=compressed.stride, w=weights.vector("q_a_norm", layer), n=rank, f=self._kind.norm_eps,
+        )  # fmt: skip
+        targets: list[tuple[Role, str]] = [("q_b", "q")]
+        if self._kind.indexer is not None:
+            targets.append(("index_q", "index_q"))
+        matrices: list[tuple[Matrix, str]] = [(weights.matrix(role, layer), name) for role, name in targets]
+        builder.quantise(compressed, rank, [matrix.fmt for matrix, _ in matrices])
+        for matrix, name in matrices:
+            builder.linear(matrix, compressed, builder.rows(name, matrix.n))
+
+    def _latent_record(self, builder: Builder, cache: LayerCache) -> dict[str, float]:
+        kind, at, weights = self._kind, builder.space.address, builder.weights
+        up = weights.matrix("kv_b", self._layer)
+        cos, sin = builder.rope(kind.rope)
+        item = itemsize(up.fmt)
+        return {
+            "q": at["q"], "kv": at["kv_a"], "query": at["query"], "out": at["attended"],
+            "cache": cache.address, "fmt": cache.fmt,
+            "heads": kind.heads, "nope": kind.nope_dim, "rope_dim": kind.rope.dim, "rank": kind.kv_rank,
+            "value": kind.value_dim, "norm": weights.vector("kv_a_norm", self._layer), "eps": kind.norm_eps,
+            "cos": cos, "sin": sin, "pairs": int(kind.rope.pairs),
+            "scale": (kind.nope_dim + kind.rope.dim) ** -0.5 * softmax_factor(kind.rope),
+            "key_up": up.address, "value_up": up.address + kind.kv_rank * kind.nope_dim * item,
+            "up_fmt": up.fmt, "up_item": item, "head_bytes": (kind.nope_dim + kind.value_dim) * kind.kv_rank * item,
+            "top_k": kind.top_k or 0, "selected": at["selected"],
+        }  # fmt: skip
+
+    def _indexer_record(self, builder: Builder, cache: LayerCache) -> dict[str, float]:
+        kind, indexer, at, weights = self._kind, self._kind.indexer, builder.space.address, builder.weights
+        assert indexer is not None
+        cos, sin = builder.rope(kind.rope)
+        return {
+            "q": at["index_q"], "k": at["index_k"], "weights": at["index_weights"],
+            "heads": indexer.heads, "dim": indexer.dim, "rope_dim": kind.rope.dim, "pairs": int(indexer.pairs),
+            "cos": cos, "sin": sin, "norm": weights.vector("index_k_norm", self._layer),
+            "norm_bias": weights.vector("index_k_norm_bias", self._layer), "eps": indexer.norm_eps,
+            "cache": cache.address + self._latent_bytes(cache.capacity, cache.fmt), "fmt": cache.fmt,
+            "capacity": cache.capacity, "scores": cache.scratch,
+            "top_k": kind.top_k or 0, "selected": at["selected"],
+        }  # fmt: skip
