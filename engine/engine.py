@@ -87,7 +87,7 @@ class Engine:
             self.board = self._make_board(shared_board)
             opened.callback(self.board.close)
             self._history = self._open_history(checkpoint, progress)
-            self.readers = ReaderPool(self.files)
+            self.readers = ReaderPool(self.files, weights.experts)
             opened.callback(self.readers.close)
             self.team = Team(threads)
             opened.callback(self.team.close)
@@ -234,13 +234,15 @@ class Engine:
         self._held = []
         self.model.on_route = on_route or self._on_route
         result = np.empty((len(tokens), self.spec.vocab), np.float32)
-        for start in range(0, len(tokens), self.info.plan.chunk):
-            block = tokens[start : start + self.info.plan.chunk]
-            self._forward(block, start, Phase.PREFILL)
-            for row in range(0, len(block), HEAD_ROWS):
-                count = min(HEAD_ROWS, len(block) - row)
-                result[start + row : start + row + count] = self.model.logits(row, count)
-        self.board.counters[Counter.PHASE] = Phase.IDLE
+        try:
+            for start in range(0, len(tokens), self.info.plan.chunk):
+                block = tokens[start : start + self.info.plan.chunk]
+                self._forward(block, start, Phase.PREFILL)
+                for row in range(0, len(block), HEAD_ROWS):
+                    count = min(HEAD_ROWS, len(block) - row)
+                    result[start + row : start + row + count] = self.model.logits(row, count)
+        finally:
+            self.board.counters[Counter.PHASE] = Phase.IDLE
         return result
 
     def generate(
