@@ -6,7 +6,8 @@ not take the terminal with it, and whoever draws the screen should not have to i
 Why a plain child and a socket rather than `multiprocessing.Process`: the child's output goes to a log from
 its first instruction on (a traceback would land in the middle of a screen), the caller's main script is not
 run a second time, and the child has a resource tracker of its own, which removes a board that a killed engine
-left behind at once, and complains into the same log.
+left behind at once, and complains into the same log. Both get a session of their own: the terminal's Ctrl+C and
+hang-up are the parent's to hear; the child learns from the end of the pipe.
 
 The child is `engine.worker_host`; what a dead one died of is worked out by `engine.obituary`.
 """
@@ -225,6 +226,7 @@ class Worker:
                     stdout=log,
                     stderr=log,
                     pass_fds=[theirs.fileno()],
+                    start_new_session=True,
                 )
             except OSError as error:
                 ours.close()

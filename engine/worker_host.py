@@ -47,7 +47,7 @@ _OOM_SCORE: Final = "500"  # of -1000 (never) to 1000 (always)
 
 def serve(descriptor: int) -> None:
     """Run the engine's process over an inherited socket, to the end. The first message is an `Open`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches the whole group; the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     faulthandler.enable()
     sys.exit(Host(Connection(descriptor)).run())
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -13,6 +15,16 @@ from tests.e2e.terminal import Terminal
 from tests.fake_engine import FACTORY, write_model
 
 PROGRAM = f"import sys; from colibri_tui.cli import main; sys.exit(main(factory={FACTORY!r}))"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_leaks(tmp_path: Path) -> Iterator[None]:
+    yield
+    boards = [Path("/dev/shm", name) for name in (tmp_path / "model" / "fake.boards").read_text().split()]
+    deadline = time.monotonic() + 10
+    while any(board.exists() for board in boards):
+        assert time.monotonic() < deadline, "shared memory was left behind"
+        time.sleep(0.02)
 
 
 def open_application(tmp_path: Path, *arguments: str, **script: object) -> Terminal:
@@ -70,3 +82,12 @@ def test_the_engine_does_not_outlive_the_application(tmp_path: Path, number: sig
 def test_a_refused_model_is_explained(tmp_path: Path) -> None:
     with open_application(tmp_path, refuse="model-2.safetensors is missing: download it again") as terminal:
         terminal.wait_for("model-2.safetensors is missing")
+
+
+def test_the_terminal_goes_away_while_the_model_loads(tmp_path: Path) -> None:
+    with open_application(tmp_path, crash="hang", crash_at="load") as terminal:
+        boards = tmp_path / "model" / "fake.boards"
+        terminal.wait_until(boards.exists, "shared memory")
+        engine = engine_of(terminal)
+    gone, _ = psutil.wait_procs([engine], timeout=10)
+    assert gone
