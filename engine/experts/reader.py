@@ -10,9 +10,12 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import NamedTuple
 
-from ..checkpoint.files import ModelFiles, aligned_span
+import numpy as np
+
+from ..checkpoint.files import ALIGN, ModelFiles, aligned_span
 from ..errors import EngineError
-from .source import ExpertRead
+from ..kernels.memory import Block
+from .source import ExpertRead, ExpertSource
 
 READERS = 2
 
@@ -24,11 +27,16 @@ class Loaded(NamedTuple):
     error: EngineError | None
 
 
+def _start(read: ExpertRead) -> int:
+    """Where a read's bytes start in the memory they were read into."""
+    return read.region + read.offset % ALIGN
+
+
 class ReaderPool:
     """Fetches experts in the order asked. Used by one thread at a time."""
 
-    def __init__(self, files: ModelFiles, readers: int = READERS) -> None:
-        self._files, self.count = files, readers
+    def __init__(self, files: ModelFiles, source: ExpertSource, readers: int = READERS) -> None:
+        self._files, self._source, self.count = files, source, readers
         self._jobs: SimpleQueue[tuple[int, tuple[ExpertRead, ...], memoryview] | None] = SimpleQueue()
         self._done: SimpleQueue[Loaded] = SimpleQueue()
         self._threads = [Thread(target=self._serve, name=f"reader-{number}", daemon=True) for number in range(readers)]
@@ -47,17 +55,27 @@ class ReaderPool:
             return None
 
     def _serve(self) -> None:
+        arrange = self._source.arrange
+        staging = Block(self._source.staging_bytes) if arrange else None
         while (job := self._jobs.get()) is not None:
             ticket, reads, slot = job
             error = None
             try:
-                for read in reads:
-                    _, length = aligned_span(read.offset, read.nbytes)
-                    file = self._files[self._files.number(read.file)]
-                    file.read_span(read.offset, read.nbytes, slot[read.region : read.region + length])
+                if staging is None or arrange is None:
+                    self._read(reads, slot)
+                else:
+                    self._read(reads, staging.view)
+                    raw = [np.frombuffer(staging.view, np.uint8, read.nbytes, _start(read)) for read in reads]
+                    arrange(raw, np.frombuffer(slot, np.uint8))
             except EngineError as failure:
                 error = failure
             self._done.put(Loaded(ticket, error))
+
+    def _read(self, reads: tuple[ExpertRead, ...], target: memoryview) -> None:
+        for read in reads:
+            _, length = aligned_span(read.offset, read.nbytes)
+            file = self._files[self._files.number(read.file)]
+            file.read_span(read.offset, read.nbytes, target[read.region : read.region + length])
 
     def close(self) -> None:
         """End the threads; fetches under way are finished first."""

@@ -7,6 +7,7 @@ tells the kernels where gate, up and down begin.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,13 +30,22 @@ class ExpertRead:
     region: int
 
 
+Bytes = npt.NDArray[np.uint8]
+Arrange = Callable[[Sequence[Bytes], Bytes], None]
+"""(the bytes of each read, the slot): writes gate, up and down into the slot. Runs on reader threads."""
+
+TensorRange = tuple[TensorEntry, int, int]
+"""A tensor, where its bytes of interest start in the file, and how many they are."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExpertSource:
     """All experts of a model.
 
     fmt: the kernels' weight format. parts: int32 [layers, experts, 3], byte offsets of gate, up and down inside a slot.
     steps: bytes from one block of 16 rows to the next for gate, up and down. reads: by (layer, expert).
-    expert_bytes: what one expert takes on disk.
+    expert_bytes: what one expert takes on disk. arrange: turns what was read into what lies in a slot, for layouts that
+    the kernels do not read as they are; the reads then go into a staging area of `staging_bytes`.
     """
 
     fmt: int
@@ -44,6 +54,34 @@ class ExpertSource:
     steps: tuple[int, int, int]
     parts: npt.NDArray[np.int32]
     reads: dict[tuple[int, int], tuple[ExpertRead, ...]]
+    arrange: Arrange | None = None
+    staging_bytes: int = 0
+
+
+def arranged_source(
+    reads: dict[tuple[int, int], list[TensorRange]],
+    arrange: Arrange,
+    fmt: int,
+    hidden: int,
+    width: int,
+    layers: int,
+    experts: int,
+) -> ExpertSource:
+    """Experts that `arrange` lays out: gate [width, hidden], up alike, down [hidden, width], one after another."""
+    part, last = matrix_bytes(fmt, width, hidden), matrix_bytes(fmt, hidden, width)
+    offsets = np.tile(np.array([0, part, 2 * part], np.int32), (layers, experts, 1))
+    staging, placed = 0, {}
+    for key, ranges in reads.items():
+        region, fetched = 0, []
+        for entry, offset, nbytes in ranges:
+            fetched.append(ExpertRead(entry.file, offset, nbytes, region))
+            region += -(-nbytes // ALIGN) * ALIGN + ALIGN
+        placed[key] = tuple(fetched)
+        staging = max(staging, region)
+    slot_bytes = -(-(2 * part + last) // ALIGN) * ALIGN
+    expert_bytes = sum(read.nbytes for read in next(iter(placed.values())))
+    steps = (block_bytes(fmt, hidden), block_bytes(fmt, hidden), block_bytes(fmt, width))
+    return ExpertSource(fmt, slot_bytes, expert_bytes, steps, offsets, placed, arrange, staging)
 
 
 def hub_source(

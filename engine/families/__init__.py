@@ -9,7 +9,21 @@ from typing import Any
 from ..errors import UnsupportedModelError
 from ..model.rope import inverse_frequencies, softmax_factor
 from ..model.spec import Attention, LatentAttention, Mixture, ModelSpec
-from . import deepseek, glm4_moe, glm_latent, mixtral, olmoe, qwen_moe
+from . import (
+    deepseek,
+    ernie,
+    glm4_moe,
+    glm_latent,
+    gpt_oss,
+    granite,
+    hunyuan,
+    llama4,
+    minimax,
+    mixtral,
+    olmoe,
+    phimoe,
+    qwen_moe,
+)
 from .config import Config, shown
 
 FAMILIES: dict[str, Callable[[Config], ModelSpec]] = {
@@ -17,12 +31,22 @@ FAMILIES: dict[str, Callable[[Config], ModelSpec]] = {
     "deepseek_v3": deepseek.v3_spec,
     "deepseek_v32": deepseek.v32_spec,
     "dots1": glm4_moe.dots1_spec,
+    "ernie4_5_moe": ernie.spec,
+    "flex_olmo": olmoe.flex_spec,
     "glm4_moe": glm4_moe.glm4_spec,
     "glm4_moe_lite": glm_latent.lite_spec,
     "glm_moe_dsa": glm_latent.dsa_spec,
+    "gpt_oss": gpt_oss.spec,
+    "granitemoe": granite.spec,
+    "granitemoeshared": granite.spec,
+    "hunyuan_v1_moe": hunyuan.spec,
     "kimi_k2": deepseek.v3_spec,
+    "llama4": llama4.composite_spec,
+    "llama4_text": llama4.text_spec,
+    "minimax_m2": minimax.spec,
     "mixtral": mixtral.spec,
     "olmoe": olmoe.spec,
+    "phimoe": phimoe.spec,
     "qwen2_moe": qwen_moe.qwen2_spec,
     "qwen3_moe": qwen_moe.qwen3_spec,
 }
@@ -52,10 +76,9 @@ def read_spec(values: Mapping[str, Any]) -> ModelSpec:
 
 def _check(spec: ModelSpec) -> None:
     """Refuse sizes that contradict each other before anything is allocated by them."""
-    for rope in {id(layer.attention.rope): layer.attention.rope for layer in spec.layers}.values():
-        if rope is not None:
-            inverse_frequencies(rope)
-            softmax_factor(rope)
+    for rope in {id(rope): rope for layer in spec.layers if (rope := layer.attention.rope)}.values():
+        inverse_frequencies(rope)
+        softmax_factor(rope)
     for index, layer in enumerate(spec.layers):
         match layer.attention:
             case Attention():

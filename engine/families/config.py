@@ -11,7 +11,7 @@ from ..model.spec import Rope
 MAX_LAYERS = 4096
 MAX_SIZE = 1 << 24
 
-_EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts")
+_EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
 """Names of the number of routed experts: a config saved again by transformers need not use its family's own."""
 
 _WINDOWED = {"full_attention": False, "sliding_attention": True}
@@ -64,6 +64,13 @@ class Config:
             raise UnsupportedModelError(f"config.json: {key} is {shown(value)}, expected true or false")
         return value
 
+    def section(self, key: str) -> Config:
+        """A nested object, such as `text_config`."""
+        value = self.values.get(key)
+        if not isinstance(value, Mapping):
+            raise UnsupportedModelError(f"config.json: {key} is missing or no object")
+        return Config(value)
+
     def layer_list(self, key: str) -> frozenset[int]:
         """A list of layer indices, empty when absent."""
         value = self.values.get(key)
@@ -90,6 +97,15 @@ class Config:
         if len(set(counts.values())) > 1:
             raise UnsupportedModelError(f"config.json: {counts} contradict each other")
         return next(iter(counts.values()), default)
+
+    def per_layer(self, key: str, default: int | None = None) -> list[int]:
+        """An integer for each layer: a list of that length, or one number for all."""
+        layers, value = self.layers(), self.values.get(key)
+        if not isinstance(value, list):
+            return [self.integer(key, default)] * layers
+        if len(value) < layers:
+            raise UnsupportedModelError(f"config.json: {key} has {len(value)} entries for {layers} layers")
+        return [Config({key: item}).integer(key) for item in value[:layers]]
 
     def norm_eps(self, default: float) -> float:
         """rms_norm_eps."""
@@ -125,7 +141,7 @@ class Config:
             raise UnsupportedModelError("config.json: layer_types has sliding layers, but no sliding_window is in use")
         return [window if sliding else None for sliding in windowed]
 
-    def rope(self, head_dim: int, theta: float = 10000.0, partial: float | None = None) -> Rope:
+    def rope(self, head_dim: int, theta: float = 10000.0, partial: float | None = None, pairs: bool = False) -> Rope:
         """The rotary embedding, from the older top-level keys or from `rope_parameters`.
 
         partial: the family's default share of a head that is rotated; None: it always rotates whole heads.
@@ -142,13 +158,13 @@ class Config:
             raise UnsupportedModelError(
                 f"config.json: partial_rotary_factor {share:g} would rotate {dim} of {head_dim}, which is not supported"
             )
-        kept = {
-            key: value
+        kept: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value
             for key, value in scaling.items()
-            if isinstance(value, (int, float, str)) and key not in ("rope_theta", "partial_rotary_factor")
+            if isinstance(value, (int, float, str, list)) and key not in ("rope_theta", "partial_rotary_factor")
         }
         kept["rope_type"] = str(scaling.get("rope_type") or scaling.get("type") or "default")
         kept["max_position_embeddings"] = self.integer("max_position_embeddings", 4096, high=1 << 31)
         if self.has("original_max_position_embeddings"):
             kept["original_max_position_embeddings"] = self.integer("original_max_position_embeddings", high=1 << 31)
-        return Rope(dim, parameters.number("rope_theta", theta), scaling=kept)
+        return Rope(dim, parameters.number("rope_theta", theta), pairs, kept)

@@ -7,7 +7,7 @@ from .config import Config
 from .names import STANDARD
 
 _MOE = "model.layers.{L}.block_sparse_moe."
-_NAMES: dict[Role, str] = {
+NAMES: dict[Role, str] = {
     **STANDARD,
     "router": _MOE + "gate.weight",
     "expert_gate": _MOE + "experts.{E}.w1.weight",
@@ -40,5 +40,5 @@ def spec(config: Config) -> ModelSpec:
         norm_eps=config.norm_eps(1e-5),
         tied=config.flag("tie_word_embeddings", False),
         max_context=config.integer("max_position_embeddings", 131072, high=1 << 31),
-        names=_NAMES,
+        names=NAMES,
     )

@@ -1,21 +1,47 @@
-"""OLMoE (allenai): softmax router without renormalisation, q and k normalised over the whole projection."""
+"""OLMoE and FlexOlmo (allenai): softmax router, q and k normalised over the whole projection.
+
+FlexOlmo's norms take what attention and experts return, instead of what they read.
+"""
 
 from __future__ import annotations
 
-from ..model.spec import Attention, Layer, Mixture, ModelSpec, Router
+from dataclasses import replace
+
+from ..model.spec import Attention, Layer, Mixture, ModelSpec, Role, Router
 from .config import Config
 from .names import STANDARD
+
+_FLEX_NAMES: dict[Role, str] = {
+    **STANDARD,
+    "input_norm": "model.layers.{L}.post_attention_layernorm.weight",
+    "post_norm": "model.layers.{L}.post_feedforward_layernorm.weight",
+}
 
 
 def spec(config: Config) -> ModelSpec:
     """Read an olmoe config."""
+    return _spec(config, theta=10000.0)
+
+
+def flex_spec(config: Config) -> ModelSpec:
+    """Read a flex_olmo config."""
+    spec = _spec(config, theta=500000.0)
+    return replace(
+        spec,
+        family="flex_olmo",
+        layers=tuple(replace(layer, norms_behind=True) for layer in spec.layers),
+        names=_FLEX_NAMES,
+    )
+
+
+def _spec(config: Config, theta: float) -> ModelSpec:
     heads, head_dim = config.integer("num_attention_heads"), config.head_dim()
     bias = config.flag("attention_bias", False)
     attention = Attention(
         heads=heads,
         kv_heads=config.integer("num_key_value_heads", heads),
         head_dim=head_dim,
-        rope=config.rope(head_dim),
+        rope=config.rope(head_dim, theta=theta),
         qk_norm="projection",
         qkv_bias=bias,
         out_bias=bias,

@@ -236,7 +236,8 @@ class Builder:
         return {
             "layer": layer, "experts": mixture.experts, "top_k": min(router.top_k, lossy.top_k or router.top_k),
             "logits": at["router"], "logit_bias": self.weights.vector("router_logit_bias", layer),
-            "bias": self.weights.vector("router_bias", layer), "scores": _SCORES[router.scores], "jitter": router.jitter,
+            "bias": self.weights.vector("router_bias", layer),
+            "scores": _SCORES[router.scores], "jitter": router.jitter,
             "groups": router.groups, "top_groups": router.top_groups, "group_best": router.group_best,
             "renormalise": int(router.renormalise), "renorm_eps": router.renorm_eps, "scaling": router.scaling,
             "top_p": lossy.top_p or 1.0,
@@ -253,8 +254,10 @@ class Builder:
             "activation": _ACTIVATIONS[mixture.activation], "weigh_inputs": int(router.weigh_inputs),
             "gate_up_bias": self.weights.vector("expert_gate_up_bias", layer),
             "down_bias": self.weights.vector("expert_down_bias", layer),
-            "output": self.target.address, "add": int(self.mode == r.ADD), "factor": spec.residual_scale if self.mode == r.ADD else 1.0,
-            "output_bias": self.weights.vector("mixture_bias", layer), "shared": at["shared"] if mixture.shared_width else 0,
+            "output": self.target.address, "add": int(self.mode == r.ADD),
+            "factor": spec.residual_scale if self.mode == r.ADD else 1.0,
+            "output_bias": self.weights.vector("mixture_bias", layer),
+            "shared": at["shared"] if mixture.shared_width else 0,
             "shared_gate": at["shared_gate"] if mixture.shared_gated else 0,
         }  # fmt: skip
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from ..checkpoint.index import TensorEntry
 from ..errors import CheckpointError
-from ..experts.source import ExpertSource, hub_source, merged_source
+from ..experts.source import Bytes, ExpertSource, TensorRange, arranged_source, hub_source, merged_source
+from ..kernels.formats import F32
 from .spec import Mixture, Role
 from .tensors import FLOAT_FORMATS, PACKED_SUFFIX, Tensors, expect
 
@@ -32,12 +37,12 @@ def find_experts(tensors: Tensors) -> ExpertSource:
     if merged is not None:
         return merged
     stacked = any(tensors.has(_stacked_name(tensors, role, first)) for role in _STACKED if role in spec.names)
+    if mixture.layout != "rows":
+        return _transposed(tensors, mixture)
     parts, dtype = (_stacked if stacked else _per_expert)(tensors, mixture)
-    entry = parts[first, 0, 0][0]
-    fmt = FLOAT_FORMATS.get(dtype)
-    if fmt is None:
-        raise CheckpointError(f"{entry.file.name}: tensor {entry.name} has dtype {dtype}, which experts cannot have")
-    return hub_source(parts, fmt, spec.hidden, mixture.width, len(spec.layers), mixture.experts)
+    return hub_source(
+        parts, _expert_format(parts[first, 0, 0][0]), spec.hidden, mixture.width, len(spec.layers), mixture.experts
+    )
 
 
 def _merged(tensors: Tensors, mixture: Mixture) -> ExpertSource | None:
@@ -74,6 +79,48 @@ def _stacked_name(tensors: Tensors, role: Role, layer: int) -> str:
     """Stacked tensors come with and without `.weight`."""
     name = tensors.name(role, layer)
     return name if tensors.has(name) else name + ".weight"
+
+
+def _expert_format(entry: TensorEntry) -> int:
+    fmt = FLOAT_FORMATS.get(entry.dtype)
+    if fmt is None:
+        raise CheckpointError(
+            f"{entry.file.name}: tensor {entry.name} has dtype {entry.dtype}, which experts cannot have"
+        )
+    return fmt
+
+
+def _transposed(tensors: Tensors, mixture: Mixture) -> ExpertSource:
+    """Experts stacked with inputs as rows, [E, hidden, 2 width] and [E, width, hidden]: turned while they load."""
+    experts, width, hidden = mixture.experts, mixture.width, tensors.spec.hidden
+    reads: dict[tuple[int, int], list[TensorRange]] = {}
+    first: TensorEntry | None = None
+    for layer in tensors.spec.moe_layers:
+        gate_up = tensors.need(_stacked_name(tensors, "stacked_gate_up", layer))
+        down = tensors.need(_stacked_name(tensors, "stacked_down", layer))
+        first = first or gate_up
+        expect(gate_up, first.dtype, (experts, hidden, 2 * width))
+        expect(down, first.dtype, (experts, width, hidden))
+        for expert in range(experts):
+            reads[layer, expert] = [
+                (entry, entry.offset + expert * (entry.nbytes // experts), entry.nbytes // experts)
+                for entry in (gate_up, down)
+            ]
+    assert first is not None
+    fmt = _expert_format(first)
+    item = np.dtype(np.uint32 if fmt == F32 else np.uint16)
+    alternating = mixture.layout == "alternating"
+
+    def arrange(raw: Sequence[Bytes], slot: Bytes) -> None:
+        target = slot[: 3 * width * hidden * item.itemsize].view(item)
+        gate_up = raw[0].view(item).reshape(hidden, 2 * width)
+        gate, up = (gate_up[:, ::2], gate_up[:, 1::2]) if alternating else (gate_up[:, :width], gate_up[:, width:])
+        size = width * hidden
+        target[:size].reshape(width, hidden)[:] = gate.T
+        target[size : 2 * size].reshape(width, hidden)[:] = up.T
+        target[2 * size :].reshape(hidden, width)[:] = raw[1].view(item).reshape(width, hidden).T
+
+    return arranged_source(reads, arrange, fmt, hidden, width, len(tensors.spec.layers), experts)
 
 
 def _stacked(tensors: Tensors, mixture: Mixture) -> tuple[Parts, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from ..errors import UnsupportedModelError
 from .spec import Rope
 
 
-def _number(scaling: Mapping[str, float | str | bool], key: str, default: float | None = None) -> float:
+def _number(scaling: Mapping[str, Any], key: str, default: float | None = None) -> float:
     """A positive number of the scaling's."""
     value = scaling.get(key, default)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e30:
@@ -31,6 +32,10 @@ def inverse_frequencies(rope: Rope) -> tuple[npt.NDArray[np.float32], float]:
         return (plain / np.float32(_number(rope.scaling, "factor"))).astype(np.float32), 1.0
     if kind == "yarn":
         return _yarn(rope, plain)
+    if kind == "llama3":
+        return _llama3(rope, plain), 1.0
+    if kind == "longrope":
+        return _longrope(rope, plain)
     raise UnsupportedModelError(f"config.json: rope_scaling type {kind!r} is not supported")
 
 
@@ -74,6 +79,30 @@ def _yarn(rope: Rope, plain: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.fl
     else:
         attention = _mscale(factor, 1.0)
     return frequencies.astype(np.float32), attention
+
+
+def _llama3(rope: Rope, plain: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Llama 3.1: long wavelengths are divided by the factor, short ones kept, those between blended."""
+    scaling = rope.scaling
+    factor, original = _number(scaling, "factor"), _number(scaling, "original_max_position_embeddings")
+    low, high = _number(scaling, "low_freq_factor"), _number(scaling, "high_freq_factor")
+    if high <= low:
+        raise UnsupportedModelError(f"config.json: llama3 rope needs low_freq_factor {low:g} below high_freq_factor")
+    wavelength = 2 * math.pi / plain
+    blend = (original / wavelength - low) / (high - low)
+    blended = (1 - blend) * plain / factor + blend * plain
+    scaled = np.where(wavelength > original / low, plain / factor, plain)
+    between = (wavelength >= original / high) & (wavelength <= original / low)
+    return np.where(between, blended, scaled).astype(np.float32)
+
+
+def _longrope(rope: Rope, plain: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float]:
+    """LongRoPE as Phi-3.5-MoE uses it: frequencies divided by the short factors at every length."""
+    factors = rope.scaling.get("short_factor")
+    if not isinstance(factors, tuple) or len(factors) != len(plain):
+        raise UnsupportedModelError(f"config.json: longrope needs {len(plain)} short_factor values")
+    mscale = _number(rope.scaling, "short_mscale", 1.0)
+    return (plain / np.asarray(factors, np.float32)).astype(np.float32), mscale
 
 
 class RopeTable:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 Role = Literal[
     "embed", "final_norm", "head",
@@ -19,7 +19,7 @@ Role = Literal[
     "gate", "up", "down",
     "router", "router_bias", "router_logit_bias", "expert_gate_up_bias", "expert_down_bias", "mixture_bias",
     "expert_gate", "expert_up", "expert_down", "stacked_gate_up", "stacked_gate", "stacked_up", "stacked_down",
-    "shared_gate", "shared_up", "shared_down", "shared_expert_gate",
+    "shared_gate", "shared_up", "shared_gate_up", "shared_down", "shared_expert_gate",
 ]  # fmt: skip
 """What a tensor is for. gate, up and down are those of a dense layer's MLP."""
 
@@ -40,7 +40,7 @@ class Rope:
     dim: int
     theta: float
     pairs: bool = False
-    scaling: Mapping[str, float | str | bool] = field(default_factory=dict)
+    scaling: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Attention:
     """Grouped-query attention.
 
     rope: None for a layer without positions. qk_norm: RMS of each head, or of the whole q / k projection before the
-    head split, or of each head after the rotation (`rotated`; `plain` has no weight). window: a position sees itself and
-    window - 1 before it. chunk: a position sees those of its own chunk. sinks: one more logit a head in the softmax's
+    head split, or of each head after the rotation (`rotated`; `plain` has no weight). window: a position sees itself
+    and window - 1 before it. chunk: a position sees those of its own chunk. sinks: one more logit a head in the softmax's
     denominator. scale: of the scores, 1 / sqrt(head_dim) if None. clip: q, k, v are clamped to -clip..clip.
     tuning: (a, n): queries times 1 + a ln(1 + floor((position + 1) / n)).
     """
@@ -148,7 +148,9 @@ class Mixture:
     """Routed experts, and possibly shared ones fused into one MLP of `shared_width`, added as it is or times
     sigmoid(shared_expert_gate . x).
 
-    expert_bias: each expert's projections have biases. output_bias: one vector is added after combining.
+    expert_bias: each expert's projections have biases. output_bias: one vector is added after combining. layout: how
+    stacked experts lie on disk: [E, outputs, inputs] with gate rows before up rows (`rows`), [E, inputs, outputs] with
+    gate before up (`columns`) or with gate and up alternating (`alternating`).
     """
 
     router: Router
@@ -159,6 +161,7 @@ class Mixture:
     activation: Activation = "silu"
     expert_bias: bool = False
     output_bias: bool = False
+    layout: Literal["rows", "columns", "alternating"] = "rows"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ can be computed with, and no tensor may be left that nobody asked for.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,7 +110,8 @@ class Tensors:
     def vector(self, role: Role, layer: int, *shape: int, shift: float = 0.0) -> None:
         """Ask for a tensor that is kept as float32, with `shift` added."""
         entry = self.need(self.name(role, layer))
-        expect(entry, entry.dtype, shape)
+        if entry.shape != (1, *shape):  # some vectors are kept as a matrix of one row
+            expect(entry, entry.dtype, shape)
         self.items[role, layer] = Item(entry, float_format(entry), shape, widen=True, shift=shift)
 
     def absorbed(self, role: Role, layer: int, heads: int, key: int, value: int, rank: int) -> None:
@@ -117,6 +119,18 @@ class Tensors:
         entry, shape = self.need(self.name(role, layer)), (heads * (key + value), rank)
         expect(entry, entry.dtype, shape)
         self.items[role, layer] = Item(entry, float_format(entry), shape, widen=False, heads=Heads(key, value))
+
+    def split(self, role: Role, layer: int, parts: Sequence[tuple[Role, int]], k: int) -> None:
+        """Ask for a matrix that holds several: `parts` are (role, rows), one below the other, k columns each."""
+        entry = self.need(self.name(role, layer))
+        total = sum(rows for _, rows in parts)
+        expect(entry, entry.dtype, (total, k))
+        offset = entry.offset
+        for part, rows in parts:
+            nbytes = entry.nbytes // total * rows
+            piece = TensorEntry(entry.name, entry.file, offset, nbytes, entry.dtype, (rows, k))
+            self.items[part, layer] = Item(piece, float_format(entry), (rows, k), widen=False)
+            offset += nbytes
 
     def refuse_leftovers(self) -> None:
         """Stop if a tensor is left that the family does not know to be unneeded."""

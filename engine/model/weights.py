@@ -142,6 +142,9 @@ def _ask_norm(tensors: Tensors, role: Role, index: int) -> None:
 def _ask_mlp(tensors: Tensors, index: int, roles: tuple[Role, Role, Role], width: int) -> None:
     gate, up, down = roles
     hidden = tensors.spec.hidden
-    tensors.matrix(gate, index, width, hidden)
-    tensors.matrix(up, index, width, hidden)
+    if gate == "shared_gate" and "shared_gate_up" in tensors.spec.names:
+        tensors.split("shared_gate_up", index, ((gate, width), (up, width)), hidden)
+    else:
+        tensors.matrix(gate, index, width, hidden)
+        tensors.matrix(up, index, width, hidden)
     tensors.matrix(down, index, hidden, width)
