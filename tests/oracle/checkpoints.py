@@ -20,7 +20,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from . import checkpoints_latent as latent
 from . import safetensors_file as st
+from .drawn import BIAS, CORRECTION, ROUTER, Tensor, linear, mlp, norm
 
 Floats = npt.NDArray[np.float32]
 Experts = Literal["single", "fused", "split"]
@@ -55,38 +57,8 @@ def _uniform(seed: int, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.flo
     return ((words >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0).reshape(shape)
 
 
-@dataclass(frozen=True)
-class _Tensor:
-    """A tensor to be drawn: values `centre` plus or minus, with standard deviation `deviation`."""
-
-    name: str
-    shape: tuple[int, ...]
-    deviation: float
-    centre: float = 0.0
-    dtype: str | None = None  # None: the checkpoint's
-
-
 LOGIT_DEVIATION = 3.0
 """Standard deviation of the logits: the head reads rows of root mean square 1."""
-
-_ROUTER = 1.5  # of a router's logits, likewise
-_BIAS = 0.3
-_CORRECTION = 0.15  # of a sigmoid router's correction bias: it decides many a choice
-_NORM = 0.25  # around 1
-
-
-def _norm(name: str, width: int) -> _Tensor:
-    return _Tensor(name, (width,), _NORM, centre=1.0)
-
-
-def _linear(name: str, rows: int, columns: int, gain: float = 1.0) -> _Tensor:
-    return _Tensor(name, (rows, columns), gain * columns**-0.5)
-
-
-def _mlp(stem: str, hidden: int, width: int) -> Iterator[_Tensor]:
-    yield _linear(f"{stem}.gate_proj.weight", width, hidden, 1.5)
-    yield _linear(f"{stem}.up_proj.weight", width, hidden, 1.5)
-    yield _linear(f"{stem}.down_proj.weight", hidden, width, 1.5)
 
 
 def _experts(config: dict[str, Any]) -> int:
@@ -96,6 +68,8 @@ def _experts(config: dict[str, Any]) -> int:
 
 def is_sparse(config: dict[str, Any], layer: int) -> bool:
     """Whether a layer has a router."""
+    if config["model_type"] in latent.KINDS:
+        return not latent.is_dense(config, layer)
     if config["model_type"] in ("glm4_moe", "dots1"):
         return bool(layer >= config["first_k_dense_replace"])
     if layer in config.get("mlp_only_layers", ()):
@@ -109,81 +83,85 @@ def is_extra(config: dict[str, Any], name: str) -> bool:
     return parts[1] == "layers" and int(parts[2]) >= int(config["num_hidden_layers"])
 
 
-def _attention(config: dict[str, Any], stem: str) -> Iterator[_Tensor]:
+def _attention(config: dict[str, Any], stem: str) -> Iterator[Tensor]:
     kind, hidden, heads = config["model_type"], config["hidden_size"], config["num_attention_heads"]
     dim = config.get("head_dim") or hidden // heads
     sizes = {"q": heads * dim, "k": config["num_key_value_heads"] * dim, "v": config["num_key_value_heads"] * dim}
     biased = config.get("qkv_bias", True) if kind == "qwen2_moe" else config.get("attention_bias", False)
     for part, rows in sizes.items():
-        yield _linear(f"{stem}.{part}_proj.weight", rows, hidden, 1.6)
+        yield linear(f"{stem}.{part}_proj.weight", rows, hidden, 1.6)
         if biased:
-            yield _Tensor(f"{stem}.{part}_proj.bias", (rows,), _BIAS)
-    yield _linear(f"{stem}.o_proj.weight", hidden, heads * dim, 1.5)
+            yield Tensor(f"{stem}.{part}_proj.bias", (rows,), BIAS)
+    yield linear(f"{stem}.o_proj.weight", hidden, heads * dim, 1.5)
     if biased and kind not in ("qwen2_moe", "glm4_moe"):
-        yield _Tensor(f"{stem}.o_proj.bias", (hidden,), _BIAS)
+        yield Tensor(f"{stem}.o_proj.bias", (hidden,), BIAS)
     for part in ("q", "k"):
         if kind == "olmoe":
-            yield _norm(f"{stem}.{part}_norm.weight", sizes[part])
+            yield norm(f"{stem}.{part}_norm.weight", sizes[part])
         elif kind in ("qwen3_moe", "dots1") or (kind == "glm4_moe" and config["use_qk_norm"]):
-            yield _norm(f"{stem}.{part}_norm.weight", dim)
+            yield norm(f"{stem}.{part}_norm.weight", dim)
 
 
-def _mixture(config: dict[str, Any], stem: str) -> Iterator[_Tensor]:
+def _mixture(config: dict[str, Any], stem: str) -> Iterator[Tensor]:
     kind, hidden, experts = config["model_type"], config["hidden_size"], _experts(config)
     width = config.get("moe_intermediate_size") or config["intermediate_size"]
     if kind == "mixtral":
-        yield _linear(f"{stem}.gate.weight", experts, hidden, _ROUTER)
+        yield linear(f"{stem}.gate.weight", experts, hidden, ROUTER)
         for expert in range(experts):
-            yield _linear(f"{stem}.experts.{expert}.w1.weight", width, hidden, 1.5)
-            yield _linear(f"{stem}.experts.{expert}.w2.weight", hidden, width, 1.5)
-            yield _linear(f"{stem}.experts.{expert}.w3.weight", width, hidden, 1.5)
+            yield linear(f"{stem}.experts.{expert}.w1.weight", width, hidden, 1.5)
+            yield linear(f"{stem}.experts.{expert}.w2.weight", hidden, width, 1.5)
+            yield linear(f"{stem}.experts.{expert}.w3.weight", width, hidden, 1.5)
         return
-    yield _linear(f"{stem}.gate.weight", experts, hidden, _ROUTER)
-    if kind in ("glm4_moe", "dots1"):
-        yield _Tensor(f"{stem}.gate.e_score_correction_bias", (experts,), _CORRECTION, dtype="F32")
-        yield from _mlp(f"{stem}.shared_experts", hidden, config["n_shared_experts"] * width)
+    yield linear(f"{stem}.gate.weight", experts, hidden, ROUTER)
+    if kind in ("glm4_moe", "dots1") or (kind in latent.KINDS and kind != "deepseek_v2"):
+        yield Tensor(f"{stem}.gate.e_score_correction_bias", (experts,), CORRECTION, dtype="F32")
+    if kind in ("glm4_moe", "dots1", *latent.KINDS):
+        yield from mlp(f"{stem}.shared_experts", hidden, config["n_shared_experts"] * width)
     if kind == "qwen2_moe":
-        yield from _mlp(f"{stem}.shared_expert", hidden, config["shared_expert_intermediate_size"])
-        yield _linear(f"{stem}.shared_expert_gate.weight", 1, hidden, 1.5)
+        yield from mlp(f"{stem}.shared_expert", hidden, config["shared_expert_intermediate_size"])
+        yield linear(f"{stem}.shared_expert_gate.weight", 1, hidden, 1.5)
     for expert in range(experts):
-        yield from _mlp(f"{stem}.experts.{expert}", hidden, width)
+        yield from mlp(f"{stem}.experts.{expert}", hidden, width)
 
 
-def _layer(config: dict[str, Any], layer: int) -> Iterator[_Tensor]:
+def _layer(config: dict[str, Any], layer: int) -> Iterator[Tensor]:
     stem, hidden = f"model.layers.{layer}", config["hidden_size"]
-    yield _norm(f"{stem}.input_layernorm.weight", hidden)
-    yield _norm(f"{stem}.post_attention_layernorm.weight", hidden)
-    yield from _attention(config, f"{stem}.self_attn")
+    yield norm(f"{stem}.input_layernorm.weight", hidden)
+    yield norm(f"{stem}.post_attention_layernorm.weight", hidden)
+    if config["model_type"] in latent.KINDS:
+        yield from latent.attention(config, layer, f"{stem}.self_attn")
+    else:
+        yield from _attention(config, f"{stem}.self_attn")
     if not is_sparse(config, layer):
-        yield from _mlp(f"{stem}.mlp", hidden, config["intermediate_size"])
+        yield from mlp(f"{stem}.mlp", hidden, config["intermediate_size"])
     elif config["model_type"] == "mixtral":
         yield from _mixture(config, f"{stem}.block_sparse_moe")
     else:
         yield from _mixture(config, f"{stem}.mlp")
 
 
-def _multi_token_prediction(config: dict[str, Any]) -> Iterator[_Tensor]:
-    """GLM's extra layers: a whole block each, and what joins it to the model."""
+def _multi_token_prediction(config: dict[str, Any]) -> Iterator[Tensor]:
+    """GLM's and DeepSeek's extra layers: a whole block each, and what joins it to the model."""
     hidden, vocab = config["hidden_size"], config["vocab_size"]
     for extra in range(config.get("num_nextn_predict_layers", 0)):
         layer = config["num_hidden_layers"] + extra
         stem = f"model.layers.{layer}"
         yield from _layer(config, layer)
-        yield _linear(f"{stem}.embed_tokens.weight", vocab, hidden)
-        yield _norm(f"{stem}.enorm.weight", hidden)
-        yield _norm(f"{stem}.hnorm.weight", hidden)
-        yield _linear(f"{stem}.eh_proj.weight", hidden, 2 * hidden)
-        yield _norm(f"{stem}.shared_head.norm.weight", hidden)
-        yield _linear(f"{stem}.shared_head.head.weight", vocab, hidden)
+        yield linear(f"{stem}.embed_tokens.weight", vocab, hidden)
+        yield norm(f"{stem}.enorm.weight", hidden)
+        yield norm(f"{stem}.hnorm.weight", hidden)
+        yield linear(f"{stem}.eh_proj.weight", hidden, 2 * hidden)
+        yield norm(f"{stem}.shared_head.norm.weight", hidden)
+        yield linear(f"{stem}.shared_head.head.weight", vocab, hidden)
 
 
-def _plan(config: dict[str, Any]) -> Iterator[_Tensor]:
+def _plan(config: dict[str, Any]) -> Iterator[Tensor]:
     hidden, vocab, tied = config["hidden_size"], config["vocab_size"], config.get("tie_word_embeddings", False)
     head = LOGIT_DEVIATION * hidden**-0.5
-    yield _Tensor("model.embed_tokens.weight", (vocab, hidden), head if tied else 1.0)
+    yield Tensor("model.embed_tokens.weight", (vocab, hidden), head if tied else 1.0)
     if not tied:
-        yield _Tensor("lm_head.weight", (vocab, hidden), head)
-    yield _norm("model.norm.weight", hidden)
+        yield Tensor("lm_head.weight", (vocab, hidden), head)
+    yield norm("model.norm.weight", hidden)
     for layer in range(config["num_hidden_layers"]):
         yield from _layer(config, layer)
     yield from _multi_token_prediction(config)
