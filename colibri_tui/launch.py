@@ -11,6 +11,8 @@ from typing import Any
 from engine.options import EngineOptions
 from engine.worker import ENGINE
 
+from .demo import demo_defaults
+from .models import demo_folder
 from .profiles import BUILT_IN, check_name, model_key, usage_path
 from .settings import Origin, Settings, read_settings, resolve_options
 
@@ -36,6 +38,8 @@ class Launch:
         Raises EngineError for an option out of range, a name that is no profile's, a folder that is no model.
         """
         options, origins = resolve_options(self.flags, os.environ, self.settings)
+        if folder == demo_folder():
+            options = _completed(options, origins, demo_defaults())
         history = usage_path(profile or self.profile, model_key(folder))
         return replace(options, history=str(history)), origins
 
@@ -44,3 +48,9 @@ def launch(factory: str, flags: Mapping[str, Any], *, profile: str | None = None
     """Read the settings and return the launch. Raises EngineError for a mistake in them or in the profile's name."""
     settings = read_settings(os.environ)
     return Launch(settings, check_name(profile or settings.profile or BUILT_IN[0]), model, flags, factory)
+
+
+def _completed(options: EngineOptions, origins: Mapping[str, Origin], defaults: EngineOptions) -> EngineOptions:
+    """Return the options with other defaults for what nobody has chosen."""
+    unset = {name: getattr(defaults, name) for name, origin in origins.items() if origin == "default"}
+    return replace(options, **unset)

