@@ -71,14 +71,11 @@ class ColibriApp(App[int]):
 
     def get_default_screen(self) -> Screen[None]:
         """Return the chat."""
-        return ChatScreen(self._launch, self.looks)
+        return ChatScreen(self._launch, self.looks, self._problems)
 
     def on_mount(self) -> None:
-        """Follow changes of the theme; tell what was wrong with theme files."""
+        """Follow changes of the theme."""
         self.theme_changed_signal.subscribe(self, self._theme_changed)
-        if isinstance(self.screen, ChatScreen):
-            for problem in self._problems:
-                self.screen.tell(problem, "warning")
 
     async def action_quit(self) -> None:
         """End the program, and lose nothing."""

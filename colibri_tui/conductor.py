@@ -27,7 +27,6 @@ from colibri_tui.widgets.loading import progress_text
 from colibri_tui.widgets.status_line import Stage, Status, lossy_options
 from engine.errors import EngineError
 from engine.events import StopReason, Turn
-from engine.text.sampler import Sampling
 
 _ENDED: Final[dict[StopReason, tuple[str, str]]] = {
     "eos": (DONE, ""),
@@ -210,7 +209,10 @@ class Conductor:
 
     async def ask(self, question: Callable[[Conversations], Result]) -> Result:
         """Put a question to the store of conversations. Raises StoreError."""
-        return await asyncio.wrap_future(self._journal.ask(question))
+        answer = await asyncio.wrap_future(self._journal.ask(question))
+        if self._view.gone:
+            raise asyncio.CancelledError
+        return answer
 
     # Prompts
 
@@ -268,7 +270,8 @@ class Conductor:
     def _begin(self, messages: EngineMessages, *, continue_final: bool = False) -> None:
         if self.model.telemetry is not None:
             self.model.telemetry.begin_turn()
-        sampling = self._engine.defaults or Sampling()
+        sampling = self._engine.defaults
+        assert sampling is not None, "a link that is ready has its model's defaults"
         try:
             self._turn = self._engine.chat(messages, sampling, continue_final=continue_final)
         except EngineError as error:  # it died a moment ago, and its last message is on its way
@@ -317,6 +320,8 @@ class Conductor:
 
     def hear(self, message: link.EngineMessage) -> None:
         """Take a message of the engine."""
+        if self._view.gone:
+            return
         match message:
             case link.EngineLoading():
                 self._hear_loading(message)

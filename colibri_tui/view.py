@@ -15,6 +15,10 @@ Actions = tuple[tuple[str, str], ...]
 class View(Protocol):
     """What the conductor asks of the screen."""
 
+    @property
+    def gone(self) -> bool:
+        """Whether there is nothing to draw on any more: the program ends."""
+
     def show_conversation(self, messages: list[Said]) -> None:
         """Show these messages instead of what was there."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal, get_args
@@ -76,8 +77,10 @@ class ChatScreen(Screen[None]):
     hud = query_one("#hud", Panel)
     status = query_one("#status", StatusLine)
 
-    def __init__(self, launch: Launch, looks: Looks) -> None:
+    def __init__(self, launch: Launch, looks: Looks, problems: Sequence[str] = ()) -> None:
+        """problems: what went wrong at the start, a line each."""
         super().__init__()
+        self._standing: list[tuple[str, Severity]] = [(problem, "warning") for problem in problems]
         self._launch = launch
         self._looks = looks
         self._engine = EngineLink(self, launch.factory)
@@ -110,6 +113,7 @@ class ChatScreen(Screen[None]):
         self.set_class(read_state(paths.state_path()).layout.get("side") is False, "-no-side")
         self._load_history()
         if self._launch.model is None:
+            self.show_conversation([])
             self.state_changed()
             self.call_after_refresh(self.action_models)
         else:
@@ -136,7 +140,8 @@ class ChatScreen(Screen[None]):
         self.hud.set_looks(looks)
 
     def _report(self, line: str) -> None:
-        """Tell what the journal has to say; called in its thread."""
+        """Tell what the journal has to say, above this conversation and the next ones; called in any thread."""
+        self._standing.append((line, "error"))
         self.app.call_later(self.tell, line, "error")
 
     # Models and conversations
@@ -350,9 +355,16 @@ class ChatScreen(Screen[None]):
     def _hear(self, message: link.EngineMessage) -> None:
         self.conductor.hear(message)
 
+    @property
+    def gone(self) -> bool:
+        """Whether the program ends: widgets may be taken away already."""
+        return not self.app.is_running
+
     def show_conversation(self, messages: list[Said]) -> None:
-        """Show these messages instead of what was there."""
+        """Show these messages instead of what was there; what stands from before is told again."""
         self.transcript.load([_shown(said) for said in messages])
+        for line, severity in self._standing:
+            self.tell(line, severity)
 
     def show_prompt(self, text: str) -> None:
         """Show a prompt, and the place where its answer will appear."""
@@ -382,6 +394,8 @@ class ChatScreen(Screen[None]):
 
     def tell(self, text: str, severity: Severity = "information", actions: Actions = ()) -> None:
         """Put a notice into the transcript."""
+        if self.gone:
+            return
         self.transcript.notice(text, severity, actions)
 
     def put_back(self, text: str) -> None:
@@ -446,7 +460,7 @@ class ChatScreen(Screen[None]):
                 self._draw_status()
 
     def _draw_sample(self, *, settled: bool = False) -> None:
-        if self._sample is not None and self._reads is not None:
+        if self._sample is not None and self._reads is not None and not self.gone:
             self.side.show(self._sample, self._reads, settled=settled)
             self.hud.show(self._sample, self._reads, settled=settled)
 

@@ -25,7 +25,7 @@ class Link:
     def __init__(self) -> None:
         self.state = LinkState.STOPPED
         self.board: Board | None = None
-        self.defaults: Sampling | None = None
+        self.defaults: Sampling | None = Sampling()
         self.started: list[tuple[Path, EngineOptions]] = []
         self.asked: list[tuple[list[dict[str, str]], bool]] = []
         self.stops = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +40,7 @@ class Screen:
         self.composer: list[str] = []
         self.draft = ""
         self.running = False
+        self.gone = False
         self.ended: list[tuple[str, str]] = []
         self.turns: list[Turn | None] = []
         self.progress = ""
@@ -438,6 +440,18 @@ class TestConversations:
         assert len(stage.link.asked) == 1, "the conversation is still on its way"
         await arrive(stage)
         assert [m["content"] for m in stage.link.asked[-1][0]] == ["hello", "hi", "again"]
+
+    async def test_nothing_comes_back_to_a_program_that_ends(self, stage):
+        stage.conductor.submit("hello")
+        stage.text("hi")
+        stage.done()
+        stage.conductor.open(stage.folder)
+        stage.view.gone = True
+        with pytest.raises(asyncio.CancelledError):
+            await arrive(stage)
+        stage.ready()
+        assert stage.view.lines == []
+        assert stage.conductor.status.stage is Stage.LOADING
 
     async def test_a_first_start_has_none(self, opened):
         await arrive(opened)

@@ -6,7 +6,20 @@ from colibri_tui.widgets.composer import Composer
 from colibri_tui.widgets.status_line import StatusLine
 from tests.tui.screens.conftest import chat, load, on_screen, seen
 
-SIZES = [(200, 60), (120, 40), (100, 16), (80, 24), (60, 16), (59, 15), (40, 12), (39, 11), (20, 5), (10, 3), (3, 6), (1, 1)]
+SIZES = [
+    (200, 60),
+    (120, 40),
+    (100, 16),
+    (80, 24),
+    (60, 16),
+    (59, 15),
+    (40, 12),
+    (39, 11),
+    (20, 5),
+    (10, 3),
+    (3, 6),
+    (1, 1),
+]
 
 
 @pytest.mark.parametrize("size", SIZES)

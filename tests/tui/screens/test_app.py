@@ -1,0 +1,115 @@
+"""Colours, the palette, help, and what the interface process may load."""
+
+import subprocess
+import sys
+
+import pytest
+
+from colibri_tui import paths
+from colibri_tui.render.ramps import Depth
+from colibri_tui.screens.help import HelpScreen, help_text, key_name
+from colibri_tui.settings import Settings
+from tests.tui.screens.conftest import chat, load, on_screen, said, until
+
+
+async def test_help_shows_every_key_and_command(scripted):
+    app = scripted()
+    async with app.run_test(size=(120, 60)) as pilot:
+        await pilot.press("f1")
+        assert isinstance(app.screen, HelpScreen)
+        assert "Ctrl+N" in on_screen(app)
+        await pilot.press("escape")
+        assert app.screen is chat(app)
+    for words in ("Esc", "/regen", ":more", "/profile NAME", "Ctrl+J"):
+        assert words in help_text().plain
+
+
+def test_keys_are_named_as_one_says_them():
+    assert key_name("ctrl+n") == "Ctrl+N"
+    assert key_name("escape") == "Esc"
+    assert key_name("f9") == "F9"
+
+
+async def test_the_palette_offers_every_command_and_profile(scripted):
+    app = scripted()
+    async with app.run_test(size=(120, 40)):
+        load(app)
+        titles = {command.title: command for command in app.get_system_commands(app.screen)}
+        assert {"New conversation", "Regenerate", "Memory plan", "Profile: coding", "Theme"} <= set(titles)
+        await titles["Memory plan"].callback()
+        assert "Memory plan" in said(app)[-1]
+        titles["Profile: coding"].callback()
+        assert chat(app).conductor.model.profile == "coding"
+
+
+async def test_a_theme_recolours_the_atlas(scripted):
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        load(app)
+        app.theme = "colibri-light"
+        await pilot.pause()
+        assert chat(app).side.atlas.looks == app.looks
+        assert chat(app).hud.hits.looks == app.looks
+        app.theme = "ansi16"
+        await pilot.pause()
+        assert chat(app).side.atlas.looks.depth is Depth.ANSI
+
+
+async def test_the_theme_of_the_settings(scripted, tmp_path):
+    folder = paths.themes_dir()
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text('name = "mine"\n[colors]\nprimary = "#ff0000"\n')
+    (folder / "bad.toml").write_text("name = ")
+    app = scripted(settings=Settings(tmp_path / "s.toml", theme="mine"))
+    async with app.run_test(size=(120, 40)):
+        assert app.theme == "mine"
+        await until(lambda: any("theme bad.toml" in line for line in said(app)))
+
+
+async def test_a_theme_that_does_not_exist_is_told(scripted, tmp_path):
+    app = scripted(settings=Settings(tmp_path / "s.toml", theme="nope"))
+    async with app.run_test(size=(120, 40)):
+        assert app.theme == "colibri"
+        await until(lambda: any("there is no theme 'nope'" in line for line in said(app)))
+
+
+async def test_no_color_leaves_colour_out_altogether(scripted, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        load(app)
+        await pilot.pause()
+        assert app.theme == "ansi16"
+        for strip in app.screen._compositor.render_strips():
+            for segment in strip:
+                for colour in (segment.style.color, segment.style.bgcolor) if segment.style else ():
+                    assert colour is None or colour.is_default
+        assert "░" in on_screen(app), "heat and tiers are glyphs"
+
+
+async def test_a_terminal_of_sixteen_colours_gets_its_own(scripted, monkeypatch):
+    monkeypatch.setenv("TERM", "linux")
+    monkeypatch.delenv("COLORTERM")
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        load(app)
+        await pilot.pause()
+        assert app.theme == "ansi16"
+        assert app.looks.depth is Depth.ANSI
+        assert "▀" not in on_screen(app)
+
+
+async def test_ascii_draws_the_instruments_without_blocks(scripted, tmp_path):
+    app = scripted(settings=Settings(tmp_path / "s.toml", ascii=True))
+    async with app.run_test(size=(120, 40)) as pilot:
+        load(app)
+        await pilot.pause()
+        side = chat(app).side
+        for widget in (side.atlas, side.hits, chat(app).status):
+            assert all(strip.text.isascii() for strip in widget.render_lines(widget.size.region))
+
+
+@pytest.mark.parametrize("module", ["numba", "llvmlite", "safetensors", "tokenizers", "jinja2"])
+def test_the_interface_does_not_load_the_engine(module):
+    code = f"import sys, colibri_tui.app; sys.exit({module!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
