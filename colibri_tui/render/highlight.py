@@ -18,15 +18,25 @@ MAX_HIGHLIGHT: Final = 20_000
 """Characters of one block of code that are coloured (about 50 ms of work); what follows is shown plain."""
 
 
+@cache
+def _languages() -> frozenset[str]:
+    """Return the names that Pygments knows by itself: asking it for others makes it search all installed packages."""
+    from pygments.lexers import get_all_lexers  # type: ignore[import-untyped]
+
+    return frozenset(alias for _name, aliases, *_rest in get_all_lexers(plugins=False) for alias in aliases)
+
+
 @lru_cache(maxsize=32)
 def _lexer(language: str) -> Lexer | None:
-    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
-    from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+    from pygments.lexers import get_lexer_by_name
 
-    try:
-        return get_lexer_by_name(language)
-    except ClassNotFound:
-        return None
+    return get_lexer_by_name(language) if language in _languages() else None
+
+
+def prepare() -> None:
+    """Load Pygments and the commonest lexers, about 0.2 s of work, so that the first code need not wait for it."""
+    for language in ("python", "bash", "javascript", "json"):
+        highlight("x", language)
 
 
 @cache

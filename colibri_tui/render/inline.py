@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from textual.content import Content, Span
 from textual.style import Style
 
 from colibri_tui.render.clean import clean
 from colibri_tui.render.marks import Mark
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 MAX_INLINE: Final = 20_000
 """Longer paragraphs (characters) are shown as they are: emphasis in a wall of text is not worth a frozen screen."""
@@ -26,6 +28,8 @@ _CLOSE: Final = frozenset({"strong_close", "em_close", "s_close", "link_close"})
 
 @cache
 def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
     return MarkdownIt("commonmark", {"html": False}).enable("strikethrough")
 
 

@@ -12,11 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_block.table import escapedSplit
-from markdown_it.token import Token
 from textual.content import Content
 
 from colibri_tui.render.blocks import NO_MARGIN, CodeLines, FenceFoot, FenceHead, Gap, Margin, Prose, Rule
@@ -26,6 +23,10 @@ from colibri_tui.render.inline import inline
 from colibri_tui.render.marks import Mark
 from colibri_tui.render.rows import EMPTY, Block
 from colibri_tui.render.table import Align, Table
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 _BULLETS: Final = ("•", "◦", "‣")
 _HEADINGS: Final = {"h1": Mark.H1, "h2": Mark.H2, "h3": Mark.H3}
@@ -53,6 +54,8 @@ class Piece:
 
 @cache
 def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _MAX_NESTING}).enable("table")
     return parser.disable(["inline", "text_join", "reference"])
 
@@ -280,6 +283,8 @@ class _Builder:
     @staticmethod
     def _keep_excess(row: list[Content], line: str) -> None:
         """Put cells beyond the last column, which Markdown would drop without a word, into the last column."""
+        from markdown_it.rules_block.table import escapedSplit
+
         cells = [cell.strip() for cell in escapedSplit(line.strip(" \t>"))]
         if cells and not cells[0]:
             del cells[0]

@@ -146,9 +146,19 @@ class Composer(TextArea, inherit_bindings=False):
 
     # Keys
 
-    def on_key(self, event: Key) -> None:
-        """Leave Enter to the bindings, where it can be remapped."""
-        if event.key == "enter":
+    async def on_key(self, event: Key) -> None:
+        """Run our own bindings here, in the order of the keys.
+
+        Textual looks for bindings only after a key has bubbled up to the application, and letters typed meanwhile
+        overtake it: whoever corrects a slip, or types on after Enter, while the screen is busy would get something else.
+        """
+        if event.is_printable:
+            return
+        active = self.screen.active_bindings.get(event.key)
+        if active is not None and active.node is self and await self.app.run_action(active.binding.action, self):
+            event.stop()
+            event.prevent_default()
+        elif event.key == "enter":  # bound elsewhere, or not at all: not a new line by itself
             event.prevent_default()
 
     def on_paste(self, event: Paste) -> None:

@@ -27,6 +27,8 @@ GUTTER: Final = 2
 _RIGHT: Final = 1
 """Cells on the right that stay free."""
 _CURSOR: Final = "▌"
+_MAX_STRIPS: Final = 2_000
+"""Painted lines that are kept (about 2 KB each); a very long message is painted again where the reader is."""
 
 
 class RowView(Widget):
@@ -158,6 +160,8 @@ class RowView(Widget):
         """Return the strips of the lines in `crop`, from the store where they did not change."""
         width = self.size.width
         self._lay_out(width)
+        if len(self._strips) > _MAX_STRIPS:
+            self._strips.clear()
         background = self.background_colors[1]
         filters = self.get_line_filters()
         strips: list[Strip] = []

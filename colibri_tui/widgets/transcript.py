@@ -15,6 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from colibri_tui.render.clean import clean
+from colibri_tui.render.highlight import prepare
 from colibri_tui.render.markdown import code_blocks
 from colibri_tui.widgets.message_log import MessageLog
 from colibri_tui.widgets.message_view import MessageView, ReplyStatus, Severity, TranscriptMessage
@@ -67,6 +68,7 @@ class Transcript(Widget):
         self._messages: list[TranscriptMessage] = []
         self._first = 0  # number of the first message that is a widget
         self._tail: TailView | None = None
+        self._prepared = False
 
     def compose(self) -> ComposeResult:
         """The column of messages, and a badge over its corner."""
@@ -139,6 +141,9 @@ class Transcript(Widget):
 
     def start_reply(self) -> None:
         """Begin an answer."""
+        if not self._prepared:  # while the model reads the prompt there is nothing else to do
+            self._prepared = True
+            self.run_worker(prepare, thread=True, exit_on_error=False)
         if self._tail is None:
             self._tail = TailView()
             self._log.mount(self._tail)
@@ -180,7 +185,7 @@ class Transcript(Widget):
             return ""
         question = questions[-1]
         self._tail = None
-        self._messages.remove(question.message)
+        self._messages = [message for message in self._messages if message is not question.message]
         self._log.remove_children([question, tail])
         return question.message.content
 

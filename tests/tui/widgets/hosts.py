@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from textual.app import App, ComposeResult
+from textual.events import Key
 from textual.message import Message
 from textual.pilot import Pilot
 
@@ -19,8 +20,8 @@ class ChatHost(App[None]):
 
     CSS = "Screen { layout: vertical; overflow: hidden; }"
 
-    def __init__(self, messages: list[TranscriptMessage] | None = None) -> None:
-        super().__init__()
+    def __init__(self, messages: list[TranscriptMessage] | None = None, *, ansi: bool | None = None) -> None:
+        super().__init__(ansi_color=ansi)
         self.messages = messages or []
         self.posted: list[Message] = []
 
@@ -81,6 +82,12 @@ def conversation(turns: int, lines: int = 6) -> list[TranscriptMessage]:
         text = "\n".join(f"answer {turn} line {line}" for line in range(lines))
         messages.append(TranscriptMessage("assistant", text, note=f"note {turn}"))
     return messages
+
+
+def burst(app: App[None], *keys: str) -> None:
+    """Press keys faster than the application can handle any of them."""
+    for key in keys:
+        app.post_message(Key(key, key if len(key) == 1 else None))
 
 
 async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:

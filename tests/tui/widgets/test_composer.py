@@ -8,7 +8,7 @@ from textual.events import Paste
 
 from colibri_tui.widgets import composer as module
 from colibri_tui.widgets.composer import Composer
-from tests.tui.widgets.hosts import ChatHost, conversation, until
+from tests.tui.widgets.hosts import ChatHost, burst, conversation, until
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +40,14 @@ class TestSending:
             await pilot.press("a", key, "b", "enter")
             await pilot.pause()
             assert sent(app) == ["a\nb"]
+
+    async def test_keys_take_effect_in_the_order_they_were_typed(self) -> None:
+        app = ChatHost()
+        async with app.run_test() as pilot:
+            burst(app, *"one", "ctrl+j", *"twoo", "backspace", "enter", *"next", "left", *"!")
+            await pilot.pause()
+            assert sent(app) == ["one\ntwo"]
+            assert app.composer.text == "nex!t"
 
     async def test_nothing_is_not_sent(self) -> None:
         app = ChatHost()

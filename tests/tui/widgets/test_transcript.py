@@ -88,6 +88,25 @@ class TestMessages:
             assert not [c for c in text if ord(c) < 32 or 127 <= ord(c) < 160 or c == "\u202e"]
             assert text.count("␛") >= 5
 
+    async def test_no_color_means_no_colour_at_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("NO_COLOR", "1")
+        app = ChatHost(
+            [TranscriptMessage("user", "q"), TranscriptMessage("assistant", MARKDOWN, "error", "note")], ansi=True
+        )
+        async with app.run_test(size=(40, 24)) as pilot:
+            app.theme = "ansi-dark"
+            app.transcript.notice("careful", "warning", [("a", "Act")])
+            await pilot.pause()
+            styles = [
+                segment.style for row in app.screen._compositor.render_strips() for segment in row if segment.style
+            ]
+            colours = [
+                c for style in styles for c in (style.color, style.bgcolor) if c is not None and not c.is_default
+            ]
+            assert not colours
+            assert any(style.bold for style in styles)
+            assert any(style.dim for style in styles)
+
     def test_every_mark_has_a_style(self) -> None:
         assert not [mark for mark in Mark if f".{mark} {{" not in Transcript.DEFAULT_CSS]
         assert set(Mark) == MessageLog.COMPONENT_CLASSES
@@ -182,10 +201,10 @@ class TestReply:
     async def test_a_question_without_an_answer_can_be_taken_back(self) -> None:
         app = ChatHost(conversation(1))
         async with app.run_test(size=(40, 20)) as pilot:
-            app.transcript.add_user("too soon")
+            app.transcript.add_user("question 0")
             app.transcript.start_reply()
             await pilot.pause()
-            assert app.transcript.take_back() == "too soon"
+            assert app.transcript.take_back() == "question 0"
             await pilot.pause()
             assert [view.message for view in app.views] == app.messages
             app.transcript.add_user("again")
