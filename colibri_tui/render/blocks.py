@@ -12,7 +12,6 @@ from textual.content import Content
 
 from colibri_tui.render.marks import Mark
 from colibri_tui.render.rows import Parts, Row, cells, fit
-from colibri_tui.render.wrap import shorten
 
 _CONTINUED: Final[Parts] = (("↪ ", Mark.FOLD),)
 
@@ -101,19 +100,22 @@ class FenceHead:
     margin: Margin = NO_MARGIN
 
     def rows(self, width: int) -> list[Row]:
-        """Return one row."""
+        """Return one row, and another one if what the fence says does not fit into it."""
         first = fit(self.margin.first, width)
+        lead = self.margin.lead + self.marker
         room = max(width - cells(first), 0)
-        name = shorten(f"── {self.title} " if self.title else "", room)
+        name = f"── {self.title} " if self.title else ""
+        fits = cell_len(name) <= room
+        if not fits:
+            name = ""
         copy = " copy ──" if self.code and room >= cell_len(name) + 10 else ""
         rule = "─" * (room - cell_len(name) - cell_len(copy))
-        return [
-            Row(
-                first=(*first, (name + rule + copy, Mark.FENCE)),
-                lead=self.margin.lead + self.marker + self.title,
-                code=self.code,
-            )
-        ]
+        line: Parts = (*first, (name + rule + copy, Mark.FENCE))
+        if fits:
+            return [Row(first=line, lead=lead + self.title, code=self.code)]
+        rest = fit(self.margin.rest, width)
+        title = Content.styled(self.title, Mark.FENCE)
+        return [Row(first=line, copied=False, code=self.code), Row(title, rest, rest, lead)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ class Composer(TextArea, inherit_bindings=False):
         """Run our own bindings here, in the order of the keys.
 
         Textual looks for bindings only after a key has bubbled up to the application, and letters typed meanwhile
-        overtake it: whoever corrects a slip, or types on after Enter, while the screen is busy would get something else.
+        overtake it: whoever corrects a slip, or types on after Enter, while the screen is busy would get another text.
         """
         if event.is_printable:
             return

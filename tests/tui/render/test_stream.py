@@ -72,7 +72,7 @@ def assert_like_the_whole(pieces: list[str], width: int = 40) -> None:
 
 
 @given(DOCUMENT, st.integers(0, 1000))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_any_document_in_any_pieces_looks_like_the_whole(document: list[str], seed: int) -> None:
     assert_like_the_whole(pieces_of("".join(document), seed))
 
