@@ -72,6 +72,7 @@ class Script:
     turn_error_at: int = 0  # ... at this token
     crash: str = ""  # kill | segfault | exception | exit | hang (never heard of again)
     crash_at: int | str = "load"  # load | prefill | the number of a token
+    echo_prompt: bool = False  # the reply is the prompt it was asked, as JSON
     echo_sampling: bool = False  # the reply is the sampling it was asked for, as JSON
     stop_deaf_s: float = 0.0  # time between the start of generate and the moment it hears a stop
 
@@ -121,6 +122,7 @@ class FakeEngine:
         self._script, self.board = script, board
         self._router = _Router(script, board, options)
         self._stop = threading.Event()
+        self._asked = ""
         self._log = path / "fake.log"
         slot = 1_000_000
         plan = Plan(
@@ -154,12 +156,14 @@ class FakeEngine:
 
     def render(self, messages: list[dict[str, str]], *, continue_final: bool = False) -> list[int]:
         """One id a word, and one for each message's head."""
-        ids = [word for message in messages for word in (1, *self.encode(message["content"]))]
+        self._asked = "|".join(message["content"] for message in messages)
+        ids = [word for message in messages for word in (1, *_words(message["content"]))]
         return ids if continue_final else [*ids, 1]
 
     def encode(self, text: str) -> list[int]:
         """One id a word."""
-        return [3 + sum(word.encode()) % 1000 for word in text.split()]
+        self._asked = text
+        return _words(text)
 
     def generate(
         self,
@@ -189,6 +193,7 @@ class FakeEngine:
         board.counters[Counter.PHASE] = Phase.DECODE
         asked = Sampling(max_tokens, temperature, nucleus, seed, repetition)
         reply = json.dumps(asdict(asked)) if script.echo_sampling else script.reply
+        reply = json.dumps(self._asked) if script.echo_prompt else reply
         pieces = re.findall(r"\s*\S+|\s+$", reply)
         length = len(pieces) if script.length is None else script.length
         tokens = 0
@@ -302,6 +307,10 @@ class _Router:
         if not prefill:
             counters[Counter.KEFF_SUM] += self._k * len(self._moe)
             counters[Counter.KEFF_ROWS] += len(self._moe)
+
+
+def _words(text: str) -> list[int]:
+    return [3 + sum(word.encode()) % 1000 for word in text.split()]
 
 
 def _difference(now: npt.NDArray[np.int64], before: npt.NDArray[np.int64]) -> Hits:

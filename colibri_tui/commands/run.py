@@ -135,7 +135,7 @@ def run(
             request = replace(request, text=text)
         else:
             system_message = [{"role": "system", "content": _decoded(system)}] if system is not None else []
-            request = replace(request, messages=[*system_message, {"role": "user", "content": text.rstrip("\r\n")}])
+            request = replace(request, messages=[*system_message, {"role": "user", "content": text}])
     progress = Progress(sys.stderr, quiet=quiet)
     start = launch(ctx.ensure_object(Program).factory, given_flags(ctx), profile=profile)
     folder = model_folder(model, quiet=quiet)
@@ -152,10 +152,11 @@ def run(
 
 
 def _prompt(ctx: click.Context, prompt: str | None) -> str:
+    """Return the prompt; of what a pipe brings, without the line end that `echo` adds."""
     if prompt is None and sys.stdin.isatty():
         raise click.UsageError("Missing argument 'PROMPT': a text, or - for stdin", ctx)
     if prompt is None or prompt == "-":
-        return sys.stdin.buffer.read().decode("utf-8", "replace")
+        return sys.stdin.buffer.read().decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
     return _decoded(prompt)
 
 

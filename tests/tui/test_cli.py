@@ -112,6 +112,16 @@ class TestRun:
         told = events([model, *arguments, "--max-tokens", "1"], home, stdin)
         assert told[-1]["prompt_tokens"] == tokens
 
+    @pytest.mark.parametrize("options", [(), ("--raw",)])
+    def test_a_pipes_last_line_end_is_not_the_prompts(
+        self, home: dict[str, str], model: Path, options: tuple[str, ...]
+    ) -> None:
+        write_model(model, echo_prompt=True)
+        out, _ = run(["run", model, *options, "-q"], home, b" two\nlines\n\r\n")
+        assert json.loads(out) == " two\nlines\n"
+        out, _ = run(["run", model, "an argument\n", *options, "-q"], home)
+        assert json.loads(out) == "an argument\n"
+
     def test_an_argument_that_is_no_utf8(self, home: dict[str, str], model: Path) -> None:
         command = [os.fsencode(part) for part in (sys.executable, "-c", PROGRAM, "run", str(model))]
         result = subprocess.run([*command, b"caf\xe9"], env=home, capture_output=True, timeout=60)
