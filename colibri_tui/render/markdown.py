@@ -19,7 +19,7 @@ from textual.content import Content
 from colibri_tui.render.blocks import NO_MARGIN, CodeLines, FenceFoot, FenceHead, Gap, Margin, Prose, Rule
 from colibri_tui.render.clean import clean
 from colibri_tui.render.highlight import Highlighted
-from colibri_tui.render.inline import inline
+from colibri_tui.render.inline import inline, plain
 from colibri_tui.render.marks import Mark
 from colibri_tui.render.rows import EMPTY, Block
 from colibri_tui.render.table import Align, Table
@@ -32,7 +32,8 @@ _BULLETS: Final = ("•", "◦", "‣")
 _HEADINGS: Final = {"h1": Mark.H1, "h2": Mark.H2, "h3": Mark.H3}
 _TASK: Final = re.compile(r"\[[ xX]\] ")
 _QUOTE_MARGIN: Final = Margin((("│ ", Mark.QUOTE),), (("│ ", Mark.QUOTE),), "> ", "> ")
-_MAX_NESTING: Final = 50
+_MAX_NESTING: Final = 20
+"""Levels of quotes and lists (a list and its item are one each); what is deeper is shown as it was written."""
 
 
 @dataclass(slots=True)
@@ -107,6 +108,7 @@ class _Container:
     """A quote or list item that is open, or the document itself."""
 
     margin: Margin = NO_MARGIN
+    unread: Sequence[str] = ()  # its source, if the parser does not go as deep as that
     started: bool = False  # something was drawn in it
     children: int = 0
 
@@ -141,7 +143,7 @@ class _Builder:
                     self._open_item(token)
                 case "blockquote_open":
                     self._begin(token)
-                    self._containers.append(_Container(_QUOTE_MARGIN))
+                    self._containers.append(_Container(_QUOTE_MARGIN, self._unread(token)))
                 case "list_item_close" | "blockquote_close":
                     self._close_container()
                 case "heading_open":
@@ -203,11 +205,18 @@ class _Builder:
             bullet = lead = f"{siblings.number}{token.markup} "
             siblings.number += 1
         indent = " " * len(bullet)
-        self._containers.append(_Container(Margin(((bullet, Mark.BULLET),), ((indent, ""),), lead, " " * len(lead))))
+        margin = Margin(((bullet, Mark.BULLET),), ((indent, ""),), lead, " " * len(lead))
+        self._containers.append(_Container(margin, self._unread(token)))
+
+    def _unread(self, token: Token) -> Sequence[str]:
+        """Return the source of a container that the parser leaves empty because it is too deep."""
+        return self._lines[slice(*token.map)] if token.map and token.level + 1 >= _MAX_NESTING else ()
 
     def _close_container(self) -> None:
-        if not self._containers[-1].started:
-            self._add(Prose([EMPTY], self._margin()))
+        container = self._containers[-1]
+        if not container.started:
+            lines = plain("\n".join(container.unread)) if any(container.unread) else [EMPTY]
+            self._add(Prose(lines, self._margin()))
         self._containers.pop()
 
     def _blank_before(self, line: int) -> bool:

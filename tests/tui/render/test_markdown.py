@@ -145,6 +145,10 @@ class TestBlocks:
         lines = shown("> " * 30 + "some words", 20)
         assert "some words" in " ".join(line.replace("│", "").replace("…", "").strip() for line in lines)
 
+    @pytest.mark.parametrize("marker", [">", "> ", "- ", "1. ", "> - "])
+    def test_what_is_nested_too_deeply_to_be_read_is_shown_as_it_is(self, marker: str) -> None:
+        assert "the text" in " ".join("\n".join(shown(marker * 70 + "the text", 200)).split())
+
     def test_control_characters_never_get_through(self) -> None:
         source = "\x1b]0;x\x07 `\x1b` [a](http://b/\x1b)\n```\x1b\n\x9b\n```\n| \x1b |\n|---|\n"
         assert not [c for line in shown(source) for c in line if ord(c) < 32 or 127 <= ord(c) < 160]
