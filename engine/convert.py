@@ -103,6 +103,7 @@ class _Writer:
         self._width = spec.mixture(spec.moe_layers[0]).width
         self._expert_bytes = merged_bytes(expert_format, spec.hidden, self._width)
         self._parts: dict[tuple[int, int], dict[Role, Floats]] = {}
+        self._written: set[tuple[int, int]] = set()
         self._dense: dict[str, tuple[str, tuple[int, ...], npt.NDArray[Any]]] = {}
         self._layouts: dict[str, str] = {}
         self._files: dict[int, tuple[int, int]] = {}  # layer -> (fd, start of the data)
@@ -120,10 +121,16 @@ class _Writer:
                 os.fsync(fd)
             os.close(fd)
         if kind is None:
-            if self._parts:
-                layer, expert = next(iter(self._parts))
-                raise EngineError(f"layer {layer}, expert {expert}: only part of it was given")
+            self._refuse_gaps()
             self._write_dense()
+
+    def _refuse_gaps(self) -> None:
+        """A place in a file that no expert was written to would pass for an expert of zeros."""
+        for layer in self._spec.moe_layers:
+            for expert in range(self._spec.experts):
+                if (layer, expert) not in self._written:
+                    part = "only part of it" if (layer, expert) in self._parts else "nothing of it"
+                    raise EngineError(f"layer {layer}, expert {expert}: {part} was given")
 
     def add(self, name: str, values: Floats) -> None:
         """Take one tensor."""
@@ -149,6 +156,7 @@ class _Writer:
         if len(parts) < len(_EXPERT_PARTS):
             return
         del self._parts[layer, expert]
+        self._written.add((layer, expert))
         fd, start = self._file(layer)
         data = self._merge(layer, expert, parts)
         os.pwrite(fd, data, start + expert * self._expert_bytes)
