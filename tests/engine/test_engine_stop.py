@@ -101,6 +101,27 @@ def test_within_a_forward(folder: Path, expected: Expected, call: int, monkeypat
         assert greedy(engine, expected.prompt, 8) == expected.answer.greedy[:8]
 
 
+def test_a_fork_that_was_stopped_does_not_spoil_what_it_forked_from(
+    folder: Path, expected: Expected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped half-way through layers that have overwritten the conversation's keys and values."""
+    with Engine.open(folder, EngineOptions(cap=1)) as engine:
+        said = greedy(engine, expected.prompt, 8)
+        run = Streamer.run
+
+        def stopping(self: Streamer, *arguments: object) -> None:
+            engine.stop()
+            run(self, *arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Streamer, "run", stopping)
+        fork = [*expected.prompt[:5], *(130 - n for n in range(40))]
+        events = list(engine.generate(fork, max_tokens=2))
+        assert isinstance(events[-1], Turn)
+        assert events[-1].stop == "user"
+        monkeypatch.setattr(Streamer, "run", run)
+        assert greedy(engine, [*expected.prompt, *said], 6) == expected.answer.greedy[8:14]
+
+
 @pytest.mark.parametrize("number", [1, 4])
 def test_while_answering(engine: Engine, expected: Expected, number: int) -> None:
     tokens, end = stopped_at(engine, expected.prompt, Token, number)
