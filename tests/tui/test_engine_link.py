@@ -139,7 +139,7 @@ def test_texts_are_merged_and_the_first_is_not_kept_waiting(load: Load, screen: 
 
 
 def test_progress_is_merged_but_its_end_is_told(load: Load, screen: Screen) -> None:
-    link = load(length=1, prefill_chunk=1, context=10**6)
+    link = load(length=1, prefill_chunk=1, layers=2, experts=8, top_k=2, context=10**6)
     link.chat(LONG, GREEDY)
     screen.wait_for(EngineTurn)
     progress = [message for message in screen.messages if isinstance(message, EnginePrefill)]
