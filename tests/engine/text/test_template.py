@@ -163,6 +163,11 @@ def test_a_cut_answer_keeps_its_reasoning(source: str, content: str) -> None:
     assert sample("qwen").tokenizer.token_id("<think>") in reasoning.render(cut(content), continue_final=True)
 
 
+def test_a_template_that_leaves_answers_out_does_not_lose_a_cut_one() -> None:
+    silent = template("{% for m in messages if m.role == 'system' %}{{ m.content }}{% endfor %}")
+    assert silent.render_text(cut("It is"), continue_final=True) == "It is"
+
+
 @pytest.mark.parametrize("messages", [[], HELLO, [{"role": "assistant", "content": None}]])
 def test_only_an_answer_can_be_continued(messages: list[dict[str, Any]]) -> None:
     with pytest.raises(EngineError, match="no cut answer"):

@@ -136,6 +136,12 @@ def test_a_control_token_that_cannot_be_kept_apart_is_refused(tmp_path: Path) ->
         tokenizer.encode("a§a")
 
 
+def test_characters_that_the_vocabulary_lacks_become_the_unknown_token(tmp_path: Path) -> None:
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocab={"<unk>": 0, "a": 1}, merges=[], unk_token="<unk>"))
+    backend.add_special_tokens(["<unk>"])
+    assert load(tmp_path, backend).encode("aéa") == [1, 0, 1]
+
+
 def test_characters_that_cannot_be_encoded_are_replaced() -> None:
     tokenizer = sample("qwen").tokenizer
     assert decode(tokenizer, tokenizer.encode("a\ud800b")) == "a?b"

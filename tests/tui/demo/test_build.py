@@ -87,8 +87,9 @@ def test_attention_scores_are_those_of_the_base(tmp_path: Path, monkeypatch: pyt
         queries, keys = (query @ x).reshape(HEADS, -1), (key @ y).reshape(KV_HEADS, -1)
         return [float(rotate(q, 5, pairs=pairs) @ rotate(keys[0], 3, pairs=pairs)) for q in queries]
 
-    ours = score(*(made[f"model.layers.1.self_attn.{name}_proj.weight"] for name in "qk"), "halves")
-    theirs = score(*(base[f"blk.1.attn_{name}.weight"] for name in "qk"), "adjacent")
+    prefix = "model.layers.1.self_attn."
+    ours = score(made[prefix + "q_proj.weight"], made[prefix + "k_proj.weight"], "halves")
+    theirs = score(base["blk.1.attn_q.weight"], base["blk.1.attn_k.weight"], "adjacent")
     assert ours == pytest.approx(theirs)
     assert np.array_equal(made["model.layers.1.self_attn.v_proj.weight"], base["blk.1.attn_v.weight"])
     assert np.array_equal(made["model.layers.1.self_attn.o_proj.weight"], base["blk.1.attn_output.weight"])

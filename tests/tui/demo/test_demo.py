@@ -121,6 +121,26 @@ def test_a_failed_conversion_leaves_all_as_it_was(
     assert not before or names(home / "demo") == {"old"}
 
 
+def test_the_old_demo_comes_back_when_the_new_one_cannot_take_its_place(
+    package: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "demo").mkdir(parents=True)
+    (home / "demo" / "old").touch()
+    child(monkeypatch, GOOD)
+    rename = Path.replace
+
+    def replace(path: Path, target: Path) -> Path:
+        if path.name == "new":
+            raise PermissionError(13, "Permission denied", str(path))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(EngineError, match=r"new: the demo cannot be built \(Permission denied\)"):
+        build_demo(home / "demo", quiet, package)
+    assert names(home) == {"demo"}
+    assert names(home / "demo") == {"old"}
+
+
 def test_giving_up_ends_the_conversion(package: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     child(monkeypatch, "print(json.dumps(['progress', 'converting', os.getpid(), 2]), flush=True); time.sleep(600)")
     pids = []
