@@ -12,7 +12,9 @@ from typing import Final
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style as RichStyle
+from textual.color import Color
 from textual.content import Content
+from textual.css.styles import RenderStyles
 from textual.geometry import Region, Size
 from textual.selection import Selection
 from textual.strip import Strip
@@ -213,7 +215,7 @@ class RowView(Widget):
             segments.append(Segment(text, painted))
         used = sum(cell_len(segment.text) for segment in segments)
         if self._cursor and y == len(lines) - 1 and used < width:
-            segments.append(Segment(_CURSOR, (base + self._style(Mark.CURSOR)).rich_style))
+            segments.append(Segment(_CURSOR, (fill + self._style(Mark.CURSOR)).rich_style))
             used += 1
         right = width - _RIGHT
         if used < right:
@@ -244,11 +246,8 @@ class RowView(Widget):
 
     def _find_style(self, name: str) -> Style:
         for node in self.ancestors:
-            if isinstance(node, Widget):
-                try:
-                    return node.get_visual_style(name, partial=True)
-                except KeyError:
-                    continue
+            if isinstance(node, Widget) and name in node.COMPONENT_CLASSES:
+                return component_style(node.get_component_styles(name))
         return Style.null()
 
     # Selection
@@ -266,3 +265,24 @@ class RowView(Widget):
             start, stop = max(span[0], 0), len(text) if span[1] == -1 else span[1]
             parts.append((row.lead if start == 0 else "") + text[start:stop])
         return "\n".join(parts), "\n"
+
+
+def component_style(styles: RenderStyles) -> Style:
+    """Return a component's rules as a style that is laid over another: what has no rule is left as it is below.
+
+    `Widget.get_visual_style(partial=True)` drops opaque backgrounds, and takes the contrast of "auto" colours to black.
+    """
+    text = styles.text_style
+    colour = styles.color
+    return Style(
+        background=styles.background if styles.has_rule("background") else None,
+        foreground=(Color(0, 0, 0, colour.a, auto=True) if styles.auto_color else colour)
+        if styles.has_rule("color")
+        else None,
+        bold=text.bold,
+        dim=text.dim,
+        italic=text.italic,
+        underline=text.underline,
+        reverse=text.reverse,
+        strike=text.strike,
+    )

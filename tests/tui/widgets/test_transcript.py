@@ -1,20 +1,32 @@
 from __future__ import annotations
 
 import pytest
+from rich.color_triplet import ColorTriplet
 from textual.events import MouseEvent, MouseScrollDown, MouseScrollUp
 from textual.geometry import Offset, Region
 from textual.pilot import Pilot
 from textual.selection import SELECT_ALL, Selection
 
 from colibri_tui.render.marks import Mark
+from colibri_tui.themes import builtin_themes
 from colibri_tui.widgets.composer import Composer
 from colibri_tui.widgets.message_log import MessageLog
 from colibri_tui.widgets.message_view import MessageView, TranscriptMessage
+from colibri_tui.widgets.row_view import component_style
 from colibri_tui.widgets.tail_view import TailView
 from colibri_tui.widgets.transcript import MOUNTED, Transcript
 from tests.tui.widgets.hosts import ChatHost, conversation, until
 
 MARKDOWN = "# Head\n\n- **one**\n- two\n\n```python\nx = 1\n\ty = 2\n```\n\n> quote"
+
+
+def contrast(one: ColorTriplet, other: ColorTriplet) -> float:
+    """Return the contrast ratio of WCAG 2: 1 to 21."""
+    light = []
+    for colour in (one, other):
+        channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour.normalized]
+        light.append(sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), channels, strict=True)))
+    return (max(light) + 0.05) / (min(light) + 0.05)
 
 
 class TestMessages:
@@ -106,6 +118,26 @@ class TestMessages:
             assert not colours
             assert any(style.bold for style in styles)
             assert any(style.dim for style in styles)
+
+    @pytest.mark.parametrize("theme", ["colibri", "colibri-light"])
+    async def test_every_mark_can_be_read_in_our_themes(self, theme: str) -> None:
+        app = ChatHost([TranscriptMessage("user", "q")])
+        for ours in builtin_themes().values():
+            app.register_theme(ours.theme)
+        async with app.run_test() as pilot:
+            app.theme = theme
+            await pilot.pause()
+            view = app.views[0]
+            ratios = {}
+            for mark in Mark:
+                base = view.visual_style
+                if mark.startswith("code--"):
+                    base += component_style(app.log_view.get_component_styles(Mark.CODE_LINE))
+                style = (base + component_style(app.log_view.get_component_styles(mark))).rich_style
+                assert style.color is not None
+                assert style.bgcolor is not None
+                ratios[mark] = contrast(style.color.get_truecolor(), style.bgcolor.get_truecolor())
+            assert {mark: ratio for mark, ratio in ratios.items() if ratio < 4.5} == {}
 
     def test_every_mark_has_a_style(self) -> None:
         assert not [mark for mark in Mark if f".{mark} {{" not in Transcript.DEFAULT_CSS]
