@@ -21,7 +21,8 @@ from colibri_tui.profiles import list_profiles
 from colibri_tui.render.glyphs import ASCII, BLOCKS, Glyphs
 from colibri_tui.render.looks import Looks
 from colibri_tui.render.ramps import depth_of
-from colibri_tui.screens.chat import STYLE_SHEET, ChatScreen
+from colibri_tui.screens.chat import ChatScreen
+from colibri_tui.screens.chat_view import STYLE_SHEET
 from colibri_tui.themes import DEFAULT_THEME, PLAIN_THEME, load_themes
 from engine.errors import EngineError
 

@@ -111,7 +111,7 @@ def legend(view: View) -> list[Swatch]:
         Swatch((Shade.PIN,), "pinned"),
         Swatch((Shade.CACHE,), "cached"),
         Swatch((Shade.DISK,), "on disk"),
-        Swatch((Shade.UNUSED,), "never used"),
+        Swatch((Shade.UNUSED,), "unused"),
         Swatch((Shade.FIRED_TIER,), "now"),
     ]
 

@@ -45,7 +45,7 @@ def when(then: float, now: float) -> str:
 def row(summary: ConversationSummary, now: float) -> Content:
     """Return two lines about a conversation."""
     model = clean(summary.model.rpartition("-")[0] or summary.model)
-    details = f"{when(summary.updated, now)}, {summary.messages} messages, {model}"
+    details = f"{when(summary.updated, now)}, {summary.messages} message{'s' * (summary.messages != 1)}, {model}"
     if summary.profile != "default":
         details += f", profile {clean(summary.profile)}"
     return Content.assemble(clean(summary.title) or "untitled", "\n", (f"  {details}", "$text-muted"))

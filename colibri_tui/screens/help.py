@@ -43,7 +43,8 @@ def help_text() -> Content:
             lines.append(Content.assemble((f"  {left.ljust(column)}", "bold"), (f" {right}", "$text-muted")))
         lines.append(Content())
 
-    section("Keys", [(key_name(c.key), c.help) for c in COMMANDS if c.key], KEY)
+    keys = [(key_name(c.key), c.help) for c in COMMANDS if c.key]
+    section("Keys", [*keys, ("Ctrl+P", "All of these by name, and colours and profiles")], KEY)
     section("Writing", list(WRITING), KEY)
     section("In the atlas (click it, or F2)", list(ATLAS), KEY)
     commands = [(", ".join((c.usage, *c.slash[1:])), c.help) for c in COMMANDS if c.slash]

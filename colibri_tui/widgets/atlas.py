@@ -201,7 +201,7 @@ class Atlas(Widget, can_focus=True):
         """Return the style of words beside the picture."""
         if not self._looks.depth.paints:
             return Style(dim=True)
-        ground, ink = self.background_colors[1], self.styles.color
+        _, _, ground, ink = self.colors
         return Style.from_color(ground.blend(ink, MUTED).rich_color, ground.rich_color)
 
     def _margins(self, row: int) -> tuple[list[Segment], list[Segment]]:

@@ -24,6 +24,12 @@ BLOCK = 4
 """Lines about one window of time."""
 
 
+def _tier(looks: Looks, shade: Shade) -> tuple[str, str]:
+    """Return glyph and colour of a tier; disk as text, which must be seen where the atlas wants it to recede."""
+    glyph, colour = looks.tier(shade)
+    return glyph, "$text-muted" if shade is Shade.DISK else colour
+
+
 def _counts(hits: Hits) -> tuple[int, int, int]:
     return hits.pin, hits.cache, hits.disk
 
@@ -37,7 +43,7 @@ def bar_line(label: str, hits: Hits, looks: Looks, width: int) -> Content:
     bar = [
         (glyph * count, colour)
         for count, (glyph, colour) in zip(
-            cells(counts, max(room, 0)), (looks.tier(shade) for shade, _ in TIERS), strict=True
+            cells(counts, max(room, 0)), (_tier(looks, shade) for shade, _ in TIERS), strict=True
         )
     ]
     numbers = "".join(f"{percent:4d}" for percent in shares(counts, 100))
@@ -75,7 +81,7 @@ def one_line(hits: Hits, looks: Looks) -> Content:
     percent = shares(_counts(hits), 100)
     words: list[tuple[str, str]] = [(f"hit {percent[0] + percent[1]}%", "bold")]
     for (shade, name), share in zip(TIERS, percent, strict=True):
-        glyph, colour = looks.tier(shade)
+        glyph, colour = _tier(looks, shade)
         words += [(f" {glyph}", colour), (f"{name} {share}", "$text-muted")]
     return Content.assemble(*words)
 

@@ -57,10 +57,11 @@ def test_tiers_differ_in_lightness_too(theme, depth):
     assert steps[2] > 2
 
 
-@pytest.mark.parametrize("name", ["foreground", "primary", "accent", "warning", "error", "success"])
+@pytest.mark.parametrize("name", ["foreground", "primary", "accent", "warning", "error", "success", "text-muted"])
 def test_text_has_contrast(theme, name):
     def luminance(colour: str) -> float:
         return ((lab(tuple(Color.parse(colour).get_truecolor()))[0] + 16) / 116) ** 3
 
-    bright, dark = sorted((luminance(getattr(theme.theme, name)), luminance(theme.theme.background)), reverse=True)
+    colour = getattr(theme.theme, name, None) or theme.theme.variables[name]
+    bright, dark = sorted((luminance(colour), luminance(theme.theme.background)), reverse=True)
     assert (bright + 0.05) / (dark + 0.05) >= 4.5

@@ -48,12 +48,12 @@ async def test_a_message_is_answered_shown_and_stored(start):
 
 
 async def test_what_is_written_while_the_model_loads_waits_dimmed(start):
-    app = start(reply=SHORT, load_s=0.3)
+    app = start(reply=SHORT, load_s=0.6)
     async with app.run_test(size=SIZE) as pilot:
         await until(lambda: "reading the dense part" in plain(app.screen.query_one(Loading)))
         assert stage(app) is Stage.LOADING
         await send(pilot, "hello")
-        assert "queued: hello" in plain(app.screen.query_one(QueueView))
+        await until(lambda: "queued: hello" in plain(app.screen.query_one(QueueView)))
         await until(lambda: SHORT in said(app))
         assert not app.screen.query_one(QueueView).display
         assert not app.screen.query_one(Loading).display

@@ -1,0 +1,87 @@
+"""Pictures of the screens. After a wanted change: `pytest tests/tui/screens/test_snapshots.py --snapshot-update`."""
+
+import pytest
+
+from colibri_tui import paths
+from colibri_tui.conversations import Conversations
+from colibri_tui.engine_link import EngineText, EngineTurn, LinkState
+from colibri_tui.settings import Settings
+from tests.tui.boards import fire
+from tests.tui.screens.conftest import chat, load
+from tests.tui.scripted_link import TURN
+
+ANSWER = """\
+A router scores every expert and keeps the **top-k**:
+
+```python
+scores = x @ w
+chosen = scores.argsort()[-k:]
+```
+"""
+
+
+async def answering(pilot) -> None:
+    """A conversation with one answer, and another one under way."""
+    app = pilot.app
+    screen = chat(app)
+    await pilot.pause()
+    load(app)
+    engine = screen._engine
+    screen.conductor.submit("How does the router choose experts?")
+    fire(engine.board, seed=3)
+    screen.conductor.hear(EngineText(1, ANSWER, 20))
+    engine.state = LinkState.READY
+    screen.conductor.hear(EngineTurn(1, TURN, ANSWER))
+    screen.conductor.submit("And what happens on a miss?")
+    screen.conductor.submit("What is a pin?")
+    screen._ticker.stop()
+    fire(engine.board, seed=4)
+    screen.conductor.hear(EngineText(2, "The expert is read from disk", 5))
+    screen._tick()
+    await pilot.pause()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=lambda size: "x".join(map(str, size)))
+def test_answering(scripted, snap_compare, size):
+    assert snap_compare(scripted(), terminal_size=size, run_before=answering)
+
+
+def test_atlas_on_the_whole_screen(scripted, snap_compare):
+    async def open_atlas(pilot) -> None:
+        await answering(pilot)
+        await pilot.press("f2", "o")
+        await pilot.pause()
+
+    assert snap_compare(scripted(), terminal_size=(80, 24), run_before=open_atlas)
+
+
+def test_tiers_in_light_colours(scripted, snap_compare, tmp_path):
+    async def tiers(pilot) -> None:
+        await answering(pilot)
+        chat(pilot.app).action_view()
+        await pilot.pause()
+
+    app = scripted(settings=Settings(tmp_path / "s.toml", theme="colibri-light"))
+    assert snap_compare(app, terminal_size=(120, 40), run_before=tiers)
+
+
+def test_sixteen_colours(scripted, snap_compare, tmp_path):
+    app = scripted(settings=Settings(tmp_path / "s.toml", theme="ansi16"))
+    assert snap_compare(app, terminal_size=(120, 40), run_before=answering)
+
+
+def test_help(scripted, snap_compare):
+    assert snap_compare(scripted(), terminal_size=(120, 60), press=["f1"])
+
+
+def test_conversations(scripted, snap_compare, home):
+    store = Conversations(paths.database_path())
+    store.add(store.create("olmoe-00000000", "default"), "user", "How does the router choose experts?")
+    store.close()
+
+    async def open_list(pilot) -> None:
+        await pilot.press("ctrl+s")
+        await pilot.app.workers.wait_for_complete()
+        await pilot.pause()
+
+    assert snap_compare(scripted(), terminal_size=(120, 40), run_before=open_list)
