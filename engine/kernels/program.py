@@ -11,7 +11,7 @@ from typing import Any
 
 from numba import njit
 
-from . import ops_attention, ops_basic, ops_experts, ops_index, ops_latent
+from . import ops_attention, ops_basic, ops_experts, ops_index, ops_latent, ops_mixed_attention
 from .pointers import i64
 from .records import (
     ATTEND,
@@ -30,6 +30,8 @@ from .records import (
     LAYER,
     LINEAR,
     MAX_ROWS,
+    MIXED_OUTPUT,
+    MIXED_QUERIES,
     NORM,
     PAUSE,
     QUANTIZE,
@@ -112,6 +114,10 @@ def run(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, thre
             ops_attention.attend(tables.attentions[op.index], state, sync, scratch)
         elif LATENT_STORE <= op.code <= INDEX_SELECT:
             _latent(op, tables, state, sync, scratch, threads)
+        elif op.code == MIXED_QUERIES:
+            ops_mixed_attention.mixed_queries(tables.mixed[op.index], state, sync, scratch)
+        elif op.code == MIXED_OUTPUT:
+            ops_mixed_attention.mixed_output(tables.mixed[op.index], state, sync, scratch)
         elif op.code == UNION:
             if number == 0:
                 ops_experts.union(tables.mixtures[op.index], state)

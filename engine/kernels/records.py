@@ -58,6 +58,11 @@ INDEX_STORE: Final = 24
 INDEX_SELECT: Final = 25
 """Select the keys each row attends to. index: indexer record."""
 
+MIXED_QUERIES: Final = 26
+"""Query heads of each row's chosen attention experts. index: mixed-attention record."""
+MIXED_OUTPUT: Final = 27
+"""Their output projections, weighed and added. index: mixed-attention record."""
+
 ALL_ROWS: Final = 0
 HEAD_GATHER: Final = 1
 HEAD_ROWS: Final = 2
@@ -136,6 +141,7 @@ MIXTURE = np.dtype(
         ("renormalise", "i8"), ("renorm_eps", "f8"), ("scaling", "f8"), ("top_p", "f8"),
         ("ids", "i8"), ("weights", "i8"), ("kept", "i8"),  # int32 [rows, top_k], float32 [rows, top_k], int32 [rows]
         ("heat", "i8"), ("last_use", "i8"), ("tier", "i8"),  # this layer's rows of the board
+        ("log", "i8"), ("log_kept", "i8"), ("logged", "i8"), ("log_room", "i8"),  # as ids and kept; int64 cell; rows
         ("slot_of", "i8"), ("parts", "i8"),  # int32 [experts]; int32 [experts, 3]: gate, up, down inside a slot
         ("arena", "i8"), ("slot_bytes", "i8"),
         ("fmt", "i8"), ("hidden", "i8"), ("width", "i8"),
@@ -209,6 +215,22 @@ def scratch_bytes(max_rows: int, experts: int) -> int:
     return -(-max(max_rows * (8 + 2 * 16 * 4), experts * 12, 1024) // 64) * 64
 
 
+MIXED = np.dtype(
+    [
+        ("x", "i8"), ("q", "i8"), ("attended", "i8"), ("y", "i8"), ("ids", "i8"), ("weights", "i8"),
+        ("fmt", "i8"), ("up", "i8"), ("up_bytes", "i8"), ("up_step", "i8"), ("down", "i8"), ("down_bytes", "i8"),
+        ("down_step", "i8"), ("bias", "i8"), ("factor", "f8"), ("hidden", "i8"), ("top_k", "i8"), ("kv_heads", "i8"),
+        ("dim", "i8"),
+    ]
+)  # fmt: skip
+"""A mixture of attention experts: per expert `up` [kv_heads * dim, hidden] and `down` [hidden, kv_heads * dim]."""
+
+
+def mixed_scratch(width: int) -> int:
+    """Bytes of scratch for an attention expert's output: an address, a block of results, the gathered heads."""
+    return 64 + 64 + 4 * width
+
+
 class Tables(NamedTuple):
     """The records that operations point to, one array a kind."""
 
@@ -216,6 +238,7 @@ class Tables(NamedTuple):
     latents: npt.NDArray[Any]
     indexers: npt.NDArray[Any]
     mixtures: npt.NDArray[Any]
+    mixed: npt.NDArray[Any]
 
 
 TABLE_TYPES: Final[dict[str, np.dtype[Any]]] = {
@@ -223,4 +246,5 @@ TABLE_TYPES: Final[dict[str, np.dtype[Any]]] = {
     "latents": LATENT,
     "indexers": INDEXER,
     "mixtures": MIXTURE,
+    "mixed": MIXED,
 }

@@ -137,7 +137,8 @@ class Builder:
         self.emit(
             r.NORM, rows=rows, mode=mode, x=source.address, x_stride=source.stride,
             y=target.address, y_stride=target.stride, w=self.weights.vector(role, layer),
-            b=self.weights.vector(NORM_BIAS[role], layer), n=self.spec.hidden, f=self.spec.norm_eps,
+            b=self.weights.vector(NORM_BIAS[role], layer), n=self.spec.hidden,
+            f=self.spec.final_norm_eps if role == "final_norm" and self.spec.final_norm_eps else self.spec.norm_eps,
             f2=self.spec.residual_scale,
         )  # fmt: skip
 
@@ -244,6 +245,8 @@ class Builder:
             "ids": at["route_ids"], "weights": at["route_weights"], "kept": at["route_kept"],
             "heat": board.heat[layer].ctypes.data, "last_use": board.last_use[layer].ctypes.data,
             "tier": board.tier[layer].ctypes.data,
+            "log": placement.log.ids[layer].ctypes.data, "log_kept": placement.log.kept[layer].ctypes.data,
+            "logged": placement.log.count[layer:].ctypes.data, "log_room": placement.log.room,
             "slot_of": placement.slot_of[layer].ctypes.data, "parts": source.parts[layer].ctypes.data,
             "arena": placement.arena.address, "slot_bytes": placement.slot_bytes,
             "fmt": source.fmt, "hidden": spec.hidden, "width": mixture.width,

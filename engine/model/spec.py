@@ -20,6 +20,7 @@ Role = Literal[
     "router", "router_bias", "router_logit_bias", "expert_gate_up_bias", "expert_down_bias", "mixture_bias",
     "expert_gate", "expert_up", "expert_down", "stacked_gate_up", "stacked_gate", "stacked_up", "stacked_down",
     "shared_gate", "shared_up", "shared_gate_up", "shared_down", "shared_expert_gate",
+    "kv", "attention_router", "attention_bias",
 ]  # fmt: skip
 """What a tensor is for. gate, up and down are those of a dense layer's MLP."""
 
@@ -107,6 +108,18 @@ class LatentAttention:
 
 
 @dataclass(frozen=True, slots=True)
+class MixedAttention:
+    """Attention whose queries come from `router.top_k` of `experts` experts, each with a query head for every key/value
+    head and an output projection of its own; a bias is added to their weighed sum (JetMoE)."""
+
+    router: Router
+    experts: int
+    kv_heads: int
+    head_dim: int
+    rope: Rope
+
+
+@dataclass(frozen=True, slots=True)
 class Router:
     """How a token chooses its experts.
 
@@ -169,7 +182,7 @@ class Layer:
     """Norm, attention, residual; norm, MLP, residual. norms_behind: each norm takes what its sublayer
     returns instead of what it reads."""
 
-    attention: Attention | LatentAttention
+    attention: Attention | LatentAttention | MixedAttention
     mlp: DenseMlp | Mixture
     norms_behind: bool = False
 
@@ -179,7 +192,7 @@ class ModelSpec:
     """A whole model. `names` maps a role to its tensor's name, `{L}` standing for the layer and `{E}` for the expert.
 
     norm: RMS norms, or layer norms with a bias. norm_shift is added to the weights of RMS norms (stored as w - 1).
-    embed_scale multiplies embeddings, residual_scale what a sublayer adds, head_scale the logits.
+    final_norm_eps: of the last norm, where it differs. embed_scale multiplies embeddings, residual_scale what a sublayer adds, head_scale the logits.
 
     `ignore`: regular expressions of tensors that are known and not needed (multi-token prediction, vision); any other
     tensor left over stops loading.
@@ -196,6 +209,7 @@ class ModelSpec:
     ignore: tuple[str, ...] = ()
     norm: Literal["rms", "layer"] = "rms"
     norm_shift: float = 0.0
+    final_norm_eps: float | None = None
     embed_scale: float = 1.0
     residual_scale: float = 1.0
     head_scale: float = 1.0

@@ -94,8 +94,8 @@ class Tensors:
             )
         return entry
 
-    def matrix(self, role: Role, layer: int, n: int, k: int) -> None:
-        """Ask for a weight matrix [n, k], kept in its own format."""
+    def matrix(self, role: Role, layer: int, n: int, k: int, stacked: int = 1) -> None:
+        """Ask for a weight matrix [n, k], kept in its own format; `stacked`: on disk it is [stacked, n / stacked, k]."""
         name = self.name(role, layer)
         for fmt, suffix in PACKED_SUFFIX.items():
             entry = self.take(name + suffix)
@@ -104,7 +104,7 @@ class Tensors:
                 self.items[role, layer] = Item(entry, fmt, (n, k), widen=False)
                 return
         entry = self.need(name)
-        expect(entry, entry.dtype, (n, k))
+        expect(entry, entry.dtype, (n, k) if stacked == 1 else (stacked, n // stacked, k))
         self.items[role, layer] = Item(entry, float_format(entry), (n, k), widen=False)
 
     def vector(self, role: Role, layer: int, *shape: int, shift: float = 0.0) -> None:

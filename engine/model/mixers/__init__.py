@@ -1,15 +1,16 @@
 """Token mixers: attention and its relatives, one module a kind.
 
-A mixer knows everything about one layer's first half: which tensors it needs, which buffers and how much cache, and which
-operations compute it. The rest of the model does not know the kinds.
+A mixer knows everything about one layer's first half: which tensors it needs, which buffers and how much cache, and
+which operations compute it. The rest of the model does not know the kinds.
 """
 
 from __future__ import annotations
 
-from ..spec import Attention, LatentAttention, ModelSpec
+from ..spec import Attention, LatentAttention, MixedAttention, ModelSpec
 from .base import Mixer
 from .grouped import GroupedQuery
 from .latent import Latent
+from .mixed import Mixed
 
 __all__ = ["Mixer", "mixer_of"]
 
@@ -22,3 +23,5 @@ def mixer_of(spec: ModelSpec, layer: int) -> Mixer:
             return GroupedQuery(spec, layer, kind)
         case LatentAttention():
             return Latent(spec, layer, kind)
+        case MixedAttention():
+            return Mixed(spec, layer, kind)
