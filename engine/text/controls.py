@@ -34,7 +34,7 @@ CUT = "\ufdd5"
 """Marks the end of a message that is to be continued; see `ChatTemplate`."""
 
 _PRIVATE = re.compile("[\ufdd0-\ufdd5]")
-_QUOTED = re.compile(f"{_QUOTE[0]}([0-9a-f]*){_QUOTE[1]}")
+_QUOTED = re.compile(f"{_QUOTE[0]}([0-9]*){_QUOTE[1]}")
 _SEAM = "".join(_QUOTE)
 """An empty stand-in: keeps what is left of it from joining with what is right of it."""
 
@@ -121,7 +121,7 @@ class ControlTokens:
         A spelling cannot arise at the seams with the template's text either.
         """
         text = self._pattern.sub(
-            lambda match: match[0] if match[0] in keep else _QUOTE[0] + f"{self._id_of[match[0]]:x}" + _QUOTE[1],
+            lambda match: match[0] if match[0] in keep else f"{_QUOTE[0]}{self._id_of[match[0]]}{_QUOTE[1]}",
             clean(content),
         )
         core = text.strip()  # templates strip what they are given: the seam is where the white space ends
@@ -135,7 +135,7 @@ class ControlTokens:
 
     def unquote(self, text: str) -> str:
         """Return the text with stand-ins replaced by the spellings they stand for."""
-        return _QUOTED.sub(lambda match: self._spelling_of[int(match[1], 16)] if match[1] else "", text)
+        return _QUOTED.sub(lambda match: self._spelling_of[int(match[1])] if match[1] else "", text)
 
     def encode_rendered(self, text: str) -> list[int]:
         """Encode a rendered template: spellings are control tokens, quoted spellings are text."""
@@ -179,7 +179,7 @@ def _is_text(content: str) -> bool:
 
 
 def _alias(number: int) -> str:
-    return f"{_ALIAS[0]}{number:x}{_ALIAS[1]}"
+    return f"{_ALIAS[0]}{number}{_ALIAS[1]}"
 
 
 def _like(token: tokenizers.AddedToken, content: str, *, special: bool) -> tokenizers.AddedToken:

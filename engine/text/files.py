@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CheckpointError
+from ..files import reason
 
 CONFIG_LIMIT = 64 << 20
 """Bytes a configuration file may have; the largest real ones (with thousands of added tokens) have under 2 MB."""
@@ -20,7 +21,7 @@ def read_text(path: Path, limit: int = CONFIG_LIMIT) -> str:
             raise CheckpointError(f"{path}: {size} bytes, more than the {limit} such a file may have")
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise CheckpointError(f"{path}: cannot be read: {reason(error)}") from None
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{path}: not UTF-8 at byte {error.start}; download the file again") from None
 

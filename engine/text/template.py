@@ -82,7 +82,7 @@ class ChatTemplate:
 
         continue_final: the last message is an answer that was cut off; the prompt ends within it, without an end
         marker, and `add_generation_prompt` does not matter.
-        variables: what else the template takes, such as `enable_thinking`.
+        variables: what else the template takes, such as `enable_thinking`; control tokens in them are recognised.
 
         Control tokens are recognised where the template writes them; in what people and tools say they stay text.
         Raises EngineError when the template refuses the conversation (a role it does not know, for instance).
