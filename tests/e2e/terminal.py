@@ -1,90 +1,95 @@
-"""A real terminal for a test: tmux on a socket of its own."""
+"""A program on a pseudo-terminal, and the screen a person would see."""
 
 from __future__ import annotations
 
+import fcntl
 import os
-import shlex
-import subprocess
+import pty
+import select
+import signal
+import struct
 import sys
+import termios
 import time
-import uuid
 from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyte
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 30.0
+PATIENCE = 30.0
 
 
 class Terminal:
-    """A command in a window of `width` x `height`; `close` ends it, whatever it does."""
+    """Runs Python code on a terminal of `columns` x `lines`; used as a context manager, which ends what still runs."""
 
-    def __init__(self, command: list[str], *, width: int, height: int, env: dict[str, str]) -> None:
-        self._socket = f"colibri-{uuid.uuid4().hex[:8]}"
-        settings = "".join(f"{name}={shlex.quote(value)} " for name, value in env.items())
-        self._tmux(
-            "-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height),
-            f"cd {shlex.quote(str(ROOT))} && exec env {settings}{shlex.join(command)}",
-            ";", "set", "-g", "remain-on-exit", "on", ";", "set", "-s", "escape-time", "0",
-        )  # fmt: skip
-
-    def keys(self, *keys: str) -> None:
-        """Press keys, by tmux's names."""
-        self._tmux("send-keys", *keys)
-
-    def type(self, text: str) -> None:
-        """Type text as it is."""
-        self._tmux("send-keys", "-l", text)
-
-    def paste(self, text: str) -> None:
-        """Paste as a terminal does, in brackets."""
-        self._tmux("load-buffer", "-", stdin=text)
-        self._tmux("paste-buffer", "-p")
-
-    def screen(self) -> str:
-        """What is shown."""
-        return self._tmux("capture-pane", "-p")
-
-    def wait(self, condition: Callable[[str], object] | str) -> str:
-        """Wait for text, or for a condition on the screen; return the screen."""
-        end = time.monotonic() + PATIENCE_S
-        while True:
-            shown = self.screen()
-            if condition in shown if isinstance(condition, str) else condition(shown):
-                return shown
-            assert time.monotonic() < end, f"waited in vain for {condition}; the screen:\n{shown}"
-            time.sleep(0.05)
+    def __init__(self, code: str, arguments: list[str], home: Path, columns: int = 100, lines: int = 30) -> None:
+        self._screen = pyte.Screen(columns, lines)
+        self._stream = pyte.ByteStream(self._screen)
+        self.raw = b""
+        command = [sys.executable, "-c", code, *arguments]
+        environment = {
+            **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
+            "TERM": "xterm-256color",
+            "LANG": "C.UTF-8",
+            "COLIBRI_TUI_HOME": str(home),
+            "PYTHONPATH": str(ROOT),
+        }
+        self.pid, self._master = pty.fork()
+        if self.pid == 0:
+            os.execve(sys.executable, command, environment)
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     @property
-    def pid(self) -> int:
-        """The command's process."""
-        return int(self._tmux("display", "-p", "#{pane_pid}"))
+    def text(self) -> str:
+        """What is on the screen."""
+        return "\n".join(line.rstrip() for line in self._screen.display)
 
-    @property
-    def ended(self) -> bool:
-        """Whether the command has ended."""
-        return self._tmux("display", "-p", "#{pane_dead}").strip() == "1"
+    def type(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._master, keys.encode())
 
-    def close(self) -> None:
-        """End tmux and everything in it."""
-        self._tmux("kill-server", check=False)
+    def wait_for(self, text: str) -> None:
+        """Wait until the text is on the screen."""
+        self.wait_until(lambda: text in self.text, text)
 
-    def _tmux(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
-        done = subprocess.run(
-            ["tmux", "-L", self._socket, *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=check,
-            env={**os.environ, "LC_ALL": "C.UTF-8"},
-        )
-        return done.stdout
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+        """Read the terminal until the condition holds."""
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline, f"no {what!r} on the screen:\n{self.text}"
+            assert self._pump(), f"the program ended without {what!r}:\n{self.text}"
 
+    def exit_code(self) -> int:
+        """Read until the program ends."""
+        deadline = time.monotonic() + PATIENCE
+        while self._pump():
+            assert time.monotonic() < deadline, f"the program did not end:\n{self.text}"
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
-def application(model: Path, home: Path, **env: str) -> tuple[list[str], dict[str, str]]:
-    """Return command and environment of the application with the fake engine."""
-    code = (
-        "import sys; from colibri_tui.cli import main; from tests.fake_engine import FACTORY;"
-        "sys.exit(main(sys.argv[1:], factory=FACTORY))"
-    )
-    command = [sys.executable, "-c", code, str(model)]
-    return command, {"COLIBRI_TUI_HOME": str(home), "LC_ALL": "C.UTF-8", "PYTHONPATH": str(ROOT), **env}
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass
+        os.close(self._master)
+
+    def _pump(self) -> bool:
+        """Take what has come, waiting a moment for it; False at the end."""
+        if not select.select([self._master], [], [], 0.05)[0]:
+            return True
+        try:
+            data = os.read(self._master, 65536)
+        except OSError:
+            return False
+        self.raw += data
+        self._stream.feed(data)
+        return bool(data)

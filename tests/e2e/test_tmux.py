@@ -10,7 +10,7 @@ import signal
 import psutil
 import pytest
 
-from tests.e2e.terminal import Terminal, application
+from tests.e2e.tmux import Terminal, application
 from tests.fake_engine import write_model
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
