@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .board import Board
 from .errors import EngineError
-from .events import Event, Hits, Loading, Notice, Plan, Prefill, Ready, Token, Turn
+from .events import Event, Hits, Loading, Notice, Plan, Prefill, Ready, Repin, Token, Turn
 from .options import EngineOptions
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Board", "Engine", "EngineError", "EngineOptions", "Event", "Hits", "Loading", "Notice", "Plan", "Prefill",
-    "Ready", "Token", "Turn",
+    "Ready", "Repin", "Token", "Turn",
 ]
 
 

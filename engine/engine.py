@@ -21,15 +21,16 @@ from .board import Board, Counter, Phase, Tier
 from .checkpoint.files import ModelFiles
 from .checkpoint.index import Checkpoint
 from .errors import ContextOverflowError, EngineError
-from .events import Event, Hits, Loading, Notice, Plan, Prefill, Ready, StopReason, Token, Turn
+from .events import Event, Hits, Loading, Notice, Plan, Prefill, Ready, Repin, StopReason, Token, Turn
 from .experts.placement import Placement
+from .experts.policies import FUNCTIONS, compile_policies
 from .experts.reader import ReaderPool
 from .experts.streaming import Streamer
 from .experts.trace import RouteTrace
-from .experts.usage import UsageHistory
 from .families import read_spec
 from .kernels.team import Team, physical_cores
-from .kernels.warm import compile_kernels
+from .kernels.warm import compile_all, compile_kernels
+from .learning import Learning, Routed
 from .model.build import Lossy
 from .model.forward import Model, OnRoute, StoppedError
 from .model.kv import KVCache, kv_bytes, kv_format
@@ -74,8 +75,12 @@ class Engine:
             self._template = ChatTemplate.load(folder, self._tokenizer)
         threads = options.threads or physical_cores()
         compile_kernels(lambda done, total: progress(Loading("compiling kernels, once per machine", done, total)))
-        plan, notices = make_plan(self._needs(weights, threads), options)
-        for text in (*notices, describe(plan)):
+        compile_all(
+            compile_policies, FUNCTIONS, lambda done, total: progress(Loading("compiling cache policies", done, total))
+        )
+        self._learning = Learning(self._routed(checkpoint), options)
+        plan, notices = make_plan(self._needs(weights, threads), options, self._learning.pinnable)
+        for text in (*self._learning.notices, *notices, describe(plan)):
             self._notice(text, progress)
         with ExitStack() as opened:
             self._trace = RouteTrace(Path(options.route_trace)) if options.route_trace else None
@@ -86,13 +91,14 @@ class Engine:
             weights.load(self.files, lambda done, total: progress(Loading("reading the dense part", done, total)))
             self.board = self._make_board(shared_board)
             opened.callback(self.board.close)
-            self._history = self._open_history(checkpoint, progress)
             self.readers = ReaderPool(self.files, weights.experts)
             opened.callback(self.readers.close)
             self.team = Team(threads)
             opened.callback(self.team.close)
-            self.model = self._make_model(weights, plan, threads)
-            opened.callback(self._after_turn)
+            placement = self._make_placement(plan)
+            self._learning.attach(self.board, placement, self.readers, weights.experts, plan.pins // plan.slot_bytes)
+            opened.callback(self._learning.close)
+            self.model = self._make_model(weights, plan, threads, placement)
             self._opened = opened.pop_all()
         self._on_route: OnRoute | None = self._trace.write if self._trace else None
         self.info = Ready(
@@ -157,35 +163,23 @@ class Engine:
             board.tier[layer, : self.spec.mixture(layer).experts] = Tier.DISK
         return board
 
-    def _open_history(self, checkpoint: Checkpoint, progress: Progress) -> UsageHistory | None:
-        named = self._options.usage
-        path = named or self._options.history
-        if path is None:
-            return None
-        history = UsageHistory.open(
-            Path(path),
-            len(self.spec.layers),
-            self.spec.experts,
-            str(checkpoint.config["model_type"]),
-            frozenset(self.spec.moe_layers),
-            named=named is not None,
-            learn=self._options.learn,
-        )
-        for text in history.notices:
-            self._notice(text, progress)
-        self.board.heat[:] = history.counts
-        return history
+    def _routed(self, checkpoint: Checkpoint) -> Routed:
+        spec = self.spec
+        return Routed(len(spec.layers), spec.experts, str(checkpoint.config["model_type"]), spec.moe_layers)
 
-    def _make_model(self, weights: Weights, plan: Plan, threads: int) -> Model:
+    def _make_placement(self, plan: Plan) -> Placement:
+        policy = self._options.policy or "auto"
+        return Placement(self.board, plan.slots, plan.slot_bytes, plan.cap, self.spec.top_k, policy)
+
+    def _make_model(self, weights: Weights, plan: Plan, threads: int, placement: Placement) -> Model:
         options, spec = self._options, self.spec
-        placement = Placement(self.board, plan.slots, plan.slot_bytes, plan.cap)
         return Model(
             spec,
             weights,
             Workspace(spec, plan.chunk, threads),
             KVCache(spec, plan.context, self._kv_format(weights)),
             placement,
-            Streamer(weights.experts, placement, self.readers, self.board),
+            Streamer(weights.experts, placement, self.readers, self.board, self._learning.pins),
             self.board,
             self.team,
             Lossy(options.topk, options.topp),
@@ -308,20 +302,23 @@ class Engine:
         self._held.extend(block.tolist())
         counters[Counter.CONTEXT_USED] = len(self._held)
 
-    def _after_turn(self) -> list[str]:
-        """Save what was learned; returns notices."""
-        notices: list[str] = []
+    def repin_for(self, history: str | Path) -> list[str]:
+        """Go on with another history (a profile's), between turns: save this one, load that, pin what it ranks highest.
+
+        Only what is missing is read, in the background. Returns notices.
+        """
+        return self._learning.repin_for(Path(history))
+
+    def _after_turn(self, tokens: int) -> list[Notice | Repin]:
+        """Save what was learned; returns what is to be told, after a turn of so many tokens."""
+        told: list[str] = []
         if self._trace is not None:
             self._trace.flush()
             if self._trace.failed:
-                notices.append(self._trace.failed)
+                told.append(self._trace.failed)
                 self._trace = self._on_route = None
-        if self._history is not None:
-            try:
-                notices.extend(self._history.save(self.board.heat))
-            except EngineError as error:
-                notices.append(str(error))
-        return notices
+        notices, exchanges = self._learning.after_turn(tokens)
+        return [*map(Notice, told + notices), *exchanges]
 
     def close(self) -> None:
         """Save what was learned, end the threads, close the files. The engine cannot be used afterwards.
@@ -370,10 +367,10 @@ class _Turn:
             failure = error
         finally:
             self._counters[Counter.PHASE] = Phase.IDLE
-            notices = engine._after_turn()
-        for text in notices:
-            yield Notice(text)
-        yield self._summary(stop)
+            summary = self._summary(stop)
+            told = engine._after_turn(int(self._counters[Counter.PREFILL_DONE]) + self._made)
+        yield from told
+        yield summary
         if failure is not None:
             raise failure
 

@@ -33,7 +33,11 @@ class Hits:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The memory plan, in bytes: computed before anything large is allocated, shown, and obeyed."""
+    """The memory plan, in bytes: computed before anything large is allocated, shown, and obeyed.
+
+    pins and cache are what the expert `slots` take: those for pinned experts, and all others (`cap` a layer, and a few
+    for experts on their way through).
+    """
 
     budget: int
     available: int
@@ -48,11 +52,12 @@ class Plan:
     slot_bytes: int
     context: int
     chunk: int
+    pins: int = 0
 
     @property
     def total(self) -> int:
         """What the process will hold at most."""
-        return self.dense + self.kv + self.runtime + self.work + self.cache
+        return self.dense + self.kv + self.runtime + self.work + self.pins + self.cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +124,22 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class Repin:
+    """Between turns, expert `in_` of a layer took the place of the pinned expert `out`, in `ms` milliseconds.
+
+    The heats are how often each was chosen lately; older choices count less.
+    """
+
+    event: ClassVar[str] = "repin"
+    layer: int
+    out: int
+    in_: int
+    out_heat: int
+    in_heat: int
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """Something the person should know; never an error that ends the turn."""
 
@@ -126,9 +147,10 @@ class Notice:
     text: str
 
 
-Event = Loading | Ready | Prefill | Token | Turn | Notice
+Event = Loading | Ready | Prefill | Token | Turn | Repin | Notice
 
 
 def to_json(event: Event) -> dict[str, Any]:
     """Return the event as the JSON object of the command line contract, `event` first."""
-    return {"event": event.event, **asdict(event)}
+    fields = {name.removesuffix("_"): value for name, value in asdict(event).items()}
+    return {"event": event.event, **fields}

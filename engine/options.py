@@ -6,6 +6,7 @@ from `KNOBS`; nothing else lists options.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -25,7 +26,8 @@ class Knob:
     high: float | None = None
     auto: bool = False  # the word "auto" is allowed and is the default
     lossy: bool = False  # changes what the model answers: marked wherever it is shown
-    choices: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()  # all there are for a choice; for a path, words that are none
+    unlimited: str = ""  # for a number, the word that means infinity
 
     @property
     def flag(self) -> str:
@@ -37,8 +39,13 @@ class Knob:
 
         Raises EngineError when the text is not a value of this knob.
         """
-        if self.auto and text.lower() == "auto":
+        word = text.lower()
+        if self.auto and word == "auto":
             return None
+        if self.unlimited and word == self.unlimited:
+            return math.inf
+        if self.kind == "path" and word in self.choices:
+            return word
         try:
             value: Any = _PARSERS[self.kind](text)
         except ValueError:
@@ -100,6 +107,13 @@ KNOBS: tuple[Knob, ...] = (
     Knob("direct", "bool", "read experts past the page cache (O_DIRECT); buffered where the disk refuses", "DIRECT"),
     Knob("usage", "path", "learned history to start from and to save to (.coli_usage)", "COLI_USAGE"),
     Knob("learn", "bool", "save what was used to the history after every turn", "USAGE_SAVE"),
+    Knob("policy", "choice", "who stays in the expert cache; auto: learns in every layer how far back to look", None,
+         auto=True, choices=("lru", "lfu", "lfuda", "lfru", "s3fifo", "clock", "streak")),
+    Knob("pin", "path", "experts kept in memory from the start: none, those the history ranks highest, or another's",
+         "PIN", choices=("off", "auto")),
+    Knob("pin_gb", "float", "memory for pinned experts", "PIN_GB", 0, auto=True, unlimited="all"),
+    Knob("repin", "int", "tokens after which pinned experts that went cold make room for hot ones; 0: never", "REPIN",
+         0, 1_000_000_000),
     Knob("route_trace", "path", "write every routing decision to this file", "ROUTE_TRACE"),
 )
 
@@ -120,6 +134,10 @@ class EngineOptions:
     direct: bool = True
     usage: str | None = None
     learn: bool = True
+    policy: str | None = None
+    pin: str = "off"
+    pin_gb: float | None = None
+    repin: int = 0
     route_trace: str | None = None
     history: str | None = None  # where a profile keeps its history: used when no person names a file (`usage`)
 

@@ -13,9 +13,11 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from .errors import BudgetError
 from .events import Plan
+from .experts.pins import pin_slots
 from .options import EngineOptions
 
 GB = 1_000_000_000
@@ -45,6 +47,16 @@ class Needs:
     work_fixed: int
     work_per_row: int
     max_context: int
+
+
+class Pinnable(NamedTuple):
+    """What a history offers to pin: so many experts, by so many selections (None: a person named it)."""
+
+    experts: int
+    selections: int | None
+
+
+NOTHING_TO_PIN = Pinnable(0, 0)
 
 
 def available_memory() -> int:
@@ -87,7 +99,7 @@ def resident_bytes() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if os.uname().sysname == "Darwin" else 1024)
 
 
-def make_plan(needs: Needs, options: EngineOptions) -> tuple[Plan, list[str]]:
+def make_plan(needs: Needs, options: EngineOptions, pinnable: Pinnable = NOTHING_TO_PIN) -> tuple[Plan, list[str]]:
     """Divide the budget. Returns the plan and notices; BudgetError says how much is needed at least."""
     notices: list[str] = []
     runtime = resident_bytes() + RUNTIME_MARGIN
@@ -120,13 +132,10 @@ def make_plan(needs: Needs, options: EngineOptions) -> tuple[Plan, list[str]]:
             f"expert slots = {least:.2f} GB; raise --ram, or lower --context or --cap"
         )
     most = min(room // needs.slot_bytes, needs.moe_layers * needs.experts)
-    working = max(1, min(needs.top_k, most - needs.moe_layers * (options.cap or 1)))
-    cap = min(options.cap or needs.experts, needs.experts)
-    if options.cap is None and cap * needs.moe_layers > most:
-        cap = max(1, (most - working) // needs.moe_layers)
-    slots = _slots(needs, cap, working)
-    cache = slots * needs.slot_bytes
-    total = fixed + kv + cache
+    pins, cap, slots = _divide(needs, options, most, pinnable)
+    cache = (slots - pins) * needs.slot_bytes
+    pinned = pins * needs.slot_bytes
+    total = fixed + kv + pinned + cache
     return Plan(
         budget=budget,
         available=available,
@@ -141,7 +150,24 @@ def make_plan(needs: Needs, options: EngineOptions) -> tuple[Plan, list[str]]:
         slot_bytes=needs.slot_bytes,
         context=context,
         chunk=chunk,
+        pins=pinned,
     ), notices
+
+
+def _divide(needs: Needs, options: EngineOptions, most: int, pinnable: Pinnable) -> tuple[int, int, int]:
+    """Divide at most so many slots: those for pins, those of a layer's cache, all."""
+    layers, everything = needs.moe_layers, needs.moe_layers * needs.experts
+    reserve = layers * min(options.cap or needs.top_k, needs.experts) + needs.top_k
+    wanted = None if options.pin_gb is None else options.pin_gb * GB / needs.slot_bytes
+    pins = 0
+    if options.pin != "off":
+        pins = min(pin_slots(most, reserve, layers, pinnable.selections, wanted), pinnable.experts)
+    if most == everything and (options.cap or needs.experts) >= needs.experts:
+        return pins, needs.experts, everything
+    rest = most - pins
+    working = max(1, min(needs.top_k, rest - layers * (options.cap or 1)))
+    cap = options.cap or max(1, (rest - working) // layers)
+    return pins, cap, pins + _slots(needs, cap, working)
 
 
 def _chunk(needs: Needs, most: int) -> int:
@@ -157,8 +183,9 @@ def _slots(needs: Needs, cap: int, working: int) -> int:
 
 def describe(plan: Plan) -> str:
     """The plan in one line."""
+    pins = f" + {plan.pins / GB:.2f} pinned experts ({plan.pins // plan.slot_bytes:,})" if plan.pins else ""
     parts = (
         f"{plan.dense / GB:.2f} dense + {plan.kv / GB:.2f} context ({plan.context:,} tokens) + "
-        f"{(plan.runtime + plan.work) / GB:.2f} runtime + {plan.cache / GB:.2f} experts ({plan.cap} a layer)"
+        f"{(plan.runtime + plan.work) / GB:.2f} runtime{pins} + {plan.cache / GB:.2f} experts ({plan.cap} a layer)"
     )
     return f"memory plan: {parts} = {plan.total / GB:.2f} of {plan.budget / GB:.2f} GB"

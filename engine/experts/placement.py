@@ -1,93 +1,154 @@
 """Which expert lies in which slot of the arena.
 
-One arena, allocated once, cut into slots of one expert each. Every layer may keep `cap` experts (its cache, least
-recently used first out); a few slots more are for experts on their way through. The labels move, the bytes never do:
-an expert that was read into any free slot is cached by counting it, and leaves by being forgotten.
+One arena, allocated once, cut into slots of one expert each: some for pinned experts, `cap` for the cache of every
+layer, and a few more for experts on their way through. The labels move, the bytes never do: an expert that was read
+into any free slot is cached or pinned by calling it so, and leaves by being forgotten.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from ..board import Board, Counter, Tier
 from ..kernels.memory import Block
+from .policies import POLICIES, forward, forwards, make_state, settle
 
 EMPTY = -1
+LOG_ROWS = 256
+
+Flags = npt.NDArray[np.bool_]
+Int32s = npt.NDArray[np.int32]
+
+
+class Choices(NamedTuple):
+    """What the tokens of a forward chose in a layer: ids [rows, k], strongest first, of which kept [rows] count."""
+
+    ids: Int32s
+    kept: Int32s
+
+
+class RouteLog:
+    """Choices of one token each that needed no read, noted by native code until the policy is told of them.
+
+    That way a token whose experts are all in memory costs no Python. ids: int32 [layers, room * top_k], where a layer's
+    rows are as wide as its tokens' choices. kept: int32 [layers, room]. count: int64 [layers], rows noted. room 0:
+    nothing is noted.
+    """
+
+    def __init__(self, layers: int, room: int, top_k: int) -> None:
+        self.room = room
+        self.ids = np.zeros((layers, room * top_k), np.int32)
+        self.kept = np.zeros((layers, room), np.int32)
+        self.count = np.zeros(layers, np.int64)
+
+    def take(self, layer: int, width: int) -> Choices:
+        """The rows of a layer, in order; they are overwritten when the next one is noted."""
+        rows, self.count[layer] = int(self.count[layer]), 0
+        return Choices(self.ids[layer, : rows * width].reshape(rows, width), self.kept[layer, :rows])
 
 
 class Placement:
     """The arena and its slots.
 
-    slot_of: int32 [layers, experts], the slot of an expert in memory or EMPTY. Recency is the board's `last_use`: the
-    number of the forward that last chose the expert, so an expert the running forward needs is never a victim
-    before it has been computed.
+    slot_of: int32 [layers, experts], the slot of an expert in memory or EMPTY. pinned: bool [layers, experts], meant to
+    be pinned, in memory already or not. reserved: (layer, expert) -> slot, set aside for pinned experts that are not.
+
+    `pins` slots are for the pinned, `cap` for every layer's others; what is left of `slots` serves all layers, so there
+    is always at least one that a layer may read into.
     """
 
-    def __init__(self, board: Board, slots: int, slot_bytes: int, cap: int) -> None:
+    def __init__(
+        self, board: Board, slots: int, slot_bytes: int, cap: int, top_k: int = 1, policy: str = "auto"
+    ) -> None:
         self.cap, self.slots, self.slot_bytes = cap, slots, slot_bytes
         self.arena = Block(slots * slot_bytes)
         self.slot_of = np.full((board.layers, board.experts), EMPTY, np.int32)
+        self.pinned = np.zeros((board.layers, board.experts), np.bool_)
+        self.reserved: dict[tuple[int, int], int] = {}
+        self.log = RouteLog(board.layers, 0 if cap >= board.experts else LOG_ROWS, top_k)
         self._board = board
         self._free = list(range(slots - 1, -1, -1))
-        self._held = [0] * board.layers
+        self._policy = POLICIES[policy]
+        self._states = [make_state(board.experts) for _ in range(board.layers)]
 
     def slot(self, number: int) -> memoryview:
         """The bytes of a slot."""
         return self.arena.view[number * self.slot_bytes : (number + 1) * self.slot_bytes]
 
-    def claim(self, layer: int, expert: int, clock: int, computed: set[int]) -> int:
-        """Take a slot for an expert about to be read; EMPTY when every slot this layer may use is needed.
+    def held(self, layer: int) -> Flags:
+        """Which of a layer's experts are in memory, bool [experts]."""
+        held: Flags = self.slot_of[layer] != EMPTY
+        return held
 
-        A free slot first; else the layer's least recently used expert that this forward (`clock`) does not need;
-        else one that it has `computed` already.
+    def settle(self, layer: int, experts: npt.NDArray[np.int64], choices: Choices) -> Flags:
+        """Tell the policy of a forward that needs `experts` (distinct); returns who has to leave, bool [experts].
+
+        Those that the forward needs leave only once they are computed.
         """
-        if not self._free:
-            victim = self._victim(layer, clock, computed)
-            if victim == EMPTY:
-                return EMPTY
-            self._evict(layer, victim)
-        slot = self._free.pop()
-        self._held[layer] += 1
-        self._board.tier[layer, expert] = Tier.WORKING
+        leaving = self.held(layer)
+        if not self.log.room:  # everything fits
+            return np.zeros_like(leaving)
+        held, pinned = leaving.copy(), self.pinned[layer]
+        forwards(self._policy, self._states[layer], *self.log.take(layer, choices.ids.shape[1]), held, pinned, self.cap)
+        forward(self._policy, self._states[layer], *choices, held, pinned, self.cap)
+        leaving[experts] = True
+        return leaving & ~held
+
+    def take_reserved(self, layer: int, expert: int) -> int:
+        """Take the slot set aside for a pinned expert, to read it there; EMPTY if there is none."""
+        slot = self.reserved.pop((layer, expert), EMPTY)
+        if slot != EMPTY:
+            self._board.tier[layer, expert] = Tier.WORKING
         return slot
+
+    def claim(self, layer: int, expert: int) -> int:
+        """Take a free slot for an expert about to be read; EMPTY if there is none."""
+        if not self._free:
+            return EMPTY
+        self._board.tier[layer, expert] = Tier.WORKING
+        return self._free.pop()
 
     def place(self, layer: int, expert: int, slot: int) -> None:
         """The expert's bytes are in its slot: from now on it is a hit."""
         self.slot_of[layer, expert] = slot
-        self._board.tier[layer, expert] = Tier.CACHE
+        self._board.tier[layer, expert] = Tier.PIN if self.pinned[layer, expert] else Tier.CACHE
 
     def give_back(self, layer: int, expert: int, slot: int) -> None:
         """A claimed slot whose read failed."""
         self._free.append(slot)
-        self._held[layer] -= 1
         self._board.tier[layer, expert] = Tier.DISK
 
-    def trim(self, layer: int) -> None:
-        """After a layer's experts are computed: keep the `cap` most recently used."""
-        while self._held[layer] > self.cap:
-            self._evict(layer, self._oldest(layer, self.slot_of[layer] != EMPTY))
-
-    def drop(self) -> None:
-        """Forget every cached expert."""
-        for layer, expert in np.argwhere(self.slot_of != EMPTY):
-            self._evict(int(layer), int(expert))
-
-    def _victim(self, layer: int, clock: int, computed: set[int]) -> int:
-        held = self.slot_of[layer] != EMPTY
-        idle = held & (self._board.last_use[layer] != clock)
-        if idle.any():
-            return self._oldest(layer, idle)
-        return next((expert for expert in sorted(computed) if held[expert]), EMPTY)
-
-    def _oldest(self, layer: int, among: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
-        """The least recently used of some experts, the first slot on ties."""
-        candidates = np.flatnonzero(among)
-        order = np.lexsort((self.slot_of[layer, candidates], self._board.last_use[layer, candidates]))
-        return int(candidates[order[0]])
-
-    def _evict(self, layer: int, expert: int) -> None:
+    def evict(self, layer: int, expert: int) -> None:
+        """Forget an expert in memory."""
         self._free.append(int(self.slot_of[layer, expert]))
         self.slot_of[layer, expert] = EMPTY
-        self._held[layer] -= 1
         self._board.tier[layer, expert] = Tier.DISK
         self._board.counters[Counter.EVICTIONS] += 1
+
+    def pin(self, layer: int, expert: int) -> None:
+        """Pin an expert: label it if it is in memory, else set a slot aside for it."""
+        self.pinned[layer, expert] = True
+        if self.slot_of[layer, expert] != EMPTY:
+            self._board.tier[layer, expert] = Tier.PIN
+        else:
+            self.reserved[layer, expert] = self._free.pop()
+
+    def unpin(self, layer: int, expert: int) -> None:
+        """Make a pinned expert one of the cache, if it is in memory; the cache's last one leaves if it is full."""
+        self.pinned[layer, expert] = False
+        if self.slot_of[layer, expert] == EMPTY:
+            return
+        self._board.tier[layer, expert] = Tier.CACHE
+        held = self.held(layer)
+        stay, needed = held.copy(), np.zeros_like(held)
+        settle(self._policy, self._states[layer], stay, needed, self.pinned[layer], self.cap)
+        for other in np.flatnonzero(held & ~stay).tolist():
+            self.evict(layer, other)
+
+    def drop(self) -> None:
+        """Forget every cached expert; the pinned stay."""
+        for layer, expert in np.argwhere((self.slot_of != EMPTY) & ~self.pinned).tolist():
+            self.evict(layer, expert)

@@ -6,6 +6,7 @@ the computing threads nothing but memory bandwidth.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import NamedTuple
@@ -27,17 +28,23 @@ class Loaded(NamedTuple):
     error: EngineError | None
 
 
+class _Job(NamedTuple):
+    reads: tuple[ExpertRead, ...]
+    slot: memoryview
+    done: Callable[[EngineError | None], None]
+
+
 def _start(read: ExpertRead) -> int:
     """Where a read's bytes start in the memory they were read into."""
     return read.region + read.offset % ALIGN
 
 
 class ReaderPool:
-    """Fetches experts in the order asked. Used by one thread at a time."""
+    """Fetches experts in the order asked. Used by one thread at a time, `fetch_aside` apart."""
 
     def __init__(self, files: ModelFiles, source: ExpertSource, readers: int = READERS) -> None:
         self._files, self._source, self.count = files, source, readers
-        self._jobs: SimpleQueue[tuple[int, tuple[ExpertRead, ...], memoryview] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._done: SimpleQueue[Loaded] = SimpleQueue()
         self._threads = [Thread(target=self._serve, name=f"reader-{number}", daemon=True) for number in range(readers)]
         for thread in self._threads:
@@ -45,7 +52,13 @@ class ReaderPool:
 
     def fetch(self, ticket: int, reads: tuple[ExpertRead, ...], slot: memoryview) -> None:
         """Start filling `slot`; `next_loaded` will return the ticket."""
-        self._jobs.put((ticket, reads, slot))
+        self._jobs.put(_Job(reads, slot, lambda error: self._done.put(Loaded(ticket, error))))
+
+    def fetch_aside(
+        self, reads: tuple[ExpertRead, ...], slot: memoryview, done: Callable[[EngineError | None], None]
+    ) -> None:
+        """Fill `slot` and call `done`, on a reader thread. From any thread; `next_loaded` does not tell of it."""
+        self._jobs.put(_Job(reads, slot, done))
 
     def next_loaded(self, wait: bool) -> Loaded | None:
         """The next finished fetch; None when there is none and `wait` is false."""
@@ -58,18 +71,17 @@ class ReaderPool:
         arrange = self._source.arrange
         staging = Block(self._source.staging_bytes) if arrange else None
         while (job := self._jobs.get()) is not None:
-            ticket, reads, slot = job
             error = None
             try:
                 if staging is None or arrange is None:
-                    self._read(reads, slot)
+                    self._read(job.reads, job.slot)
                 else:
-                    self._read(reads, staging.view)
-                    raw = [np.frombuffer(staging.view, np.uint8, read.nbytes, _start(read)) for read in reads]
-                    arrange(raw, np.frombuffer(slot, np.uint8))
+                    self._read(job.reads, staging.view)
+                    raw = [np.frombuffer(staging.view, np.uint8, read.nbytes, _start(read)) for read in job.reads]
+                    arrange(raw, np.frombuffer(job.slot, np.uint8))
             except EngineError as failure:
                 error = failure
-            self._done.put(Loaded(ticket, error))
+            job.done(error)
 
     def _read(self, reads: tuple[ExpertRead, ...], target: memoryview) -> None:
         for read in reads:

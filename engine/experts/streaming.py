@@ -1,8 +1,9 @@
 """Gets a layer's experts to the kernels: hits are computed while the misses are read.
 
 The distinct experts of a forward (one token, or a block of the prompt) are its *jobs*. Those in memory are computed at
-once; the others are claimed a slot each and read, and computed as they arrive. When there are more than slots, computed
-ones make room. Since every pair's output is kept apart (see kernels.ops_experts), the order changes nothing.
+once; the others are claimed a slot each and read, and computed as they arrive. Who stays in memory afterwards has been
+decided before (see `policies`); the others make room as soon as they are computed. Since every pair's output is kept
+apart (see kernels.ops_experts), the order changes nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..board import Board, Counter, Tier
-from .placement import EMPTY, Placement
+from .pins import Pins
+from .placement import EMPTY, Choices, Placement
 from .reader import ReaderPool
 from .source import ExpertSource
 
@@ -25,29 +27,42 @@ Jobs = npt.NDArray[np.int64]
 class Streamer:
     """Streams experts through a placement."""
 
-    def __init__(self, source: ExpertSource, placement: Placement, readers: ReaderPool, board: Board) -> None:
+    def __init__(
+        self, source: ExpertSource, placement: Placement, readers: ReaderPool, board: Board, pins: Pins
+    ) -> None:
         self._source, self._placement, self._readers, self._board = source, placement, readers, board
+        self._pins = pins
 
     def run(
-        self, layer: int, experts: Jobs, clock: int, hit_counter: Counter, compute: Callable[[list[int]], None]
+        self, layer: int, experts: Jobs, choices: Choices, hit_counter: Counter, compute: Callable[[list[int]], None]
     ) -> None:
         """Bring every expert of `experts` (distinct ids) into memory and `compute` it once, by its job number.
 
-        Counts hits from `hit_counter` on (pin, cache, disk). Raises ReadError when a read fails; all other reads have
-        ended then, and the placement is sound.
+        choices: what the forward's tokens chose, for the policy. Counts hits from `hit_counter` on (pin, cache, disk).
+        Raises ReadError when a read fails; all other reads have ended then, and the placement is sound.
         """
         placement = self._placement
-        resident = placement.slot_of[layer, experts] != EMPTY
+        resident = placement.held(layer)[experts]
+        leaving = placement.settle(layer, experts, choices)
         ready = np.flatnonzero(resident).tolist()
-        missing = deque(np.flatnonzero(~resident).tolist())
+        # Those that do not stay come first: they need room only until they are computed.
+        order = np.argsort(~leaving[experts], kind="stable")
+        missing = deque(order[~resident[order]].tolist())
         self._count(layer, experts[resident], len(missing), hit_counter)
+        idle = leaving & placement.held(layer)
+        idle[experts] = False
+        self._evict(layer, np.flatnonzero(idle).tolist())
         claimed: dict[int, int] = {}
-        computed: set[int] = set()
         try:
             while ready or missing or claimed:
                 while missing:
                     expert = int(experts[missing[0]])
-                    slot = placement.claim(layer, expert, clock, computed)
+                    slot = placement.take_reserved(layer, expert)
+                    if slot == EMPTY and self._pins.landed(layer, expert):
+                        ready.append(missing.popleft())
+                        continue
+                    if slot == EMPTY:
+                        slot = placement.claim(layer, expert)
                     if slot == EMPTY:
                         break
                     job = missing.popleft()
@@ -55,11 +70,15 @@ class Streamer:
                     self._readers.fetch(job, self._source.reads[layer, expert], placement.slot(slot))
                 if ready:
                     compute(ready)
-                    computed.update(int(experts[job]) for job in ready)
+                    self._evict(layer, [int(expert) for expert in experts[ready] if leaving[expert]])
                 ready = self._arrived(layer, experts, claimed, wait=not ready)
         finally:
             self._abandon(layer, experts, claimed)
-        placement.trim(layer)
+            self._evict(layer, np.flatnonzero(leaving & placement.held(layer)).tolist())
+
+    def _evict(self, layer: int, experts: list[int]) -> None:
+        for expert in experts:
+            self._placement.evict(layer, expert)
 
     def _arrived(self, layer: int, experts: Jobs, claimed: dict[int, int], wait: bool) -> list[int]:
         """Jobs whose experts have come in; with `wait`, at least one if any is on its way."""

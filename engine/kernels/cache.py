@@ -1,7 +1,7 @@
 """Where compiled kernels are kept.
 
 numba's own cache notices a change of the file that defines a function, but not of the files whose functions it calls;
-the machine code would be stale without a word. So the cache folder is keyed by a hash of every kernel source, of the
+the machine code would be stale without a word. So the cache folder is keyed by a hash of every compiled source, of the
 versions of Python, numba and llvmlite, and of the processor; other keys are pruned when they have not been used for a
 while. `prepare` must run before the first kernel is defined, and `engine.kernels` sees to that.
 """
@@ -25,10 +25,15 @@ KEEP_DAYS = 30
 """Caches of other versions and processors (a shared home) go when unused for so long."""
 
 
+_COMPILED = ("kernels", "experts/policies")
+"""Folders of the engine whose functions are compiled and call each other."""
+
+
 def _source_hash() -> str:
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.name.encode())
+    engine = Path(__file__).parents[1]
+    for path in sorted(path for folder in _COMPILED for path in (engine / folder).glob("*.py")):
+        digest.update(path.relative_to(engine).as_posix().encode())
         digest.update(path.read_bytes())
     features = ",".join(sorted(name for name, on in llvm.get_host_cpu_features().items() if on))
     for part in (

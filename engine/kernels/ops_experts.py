@@ -195,8 +195,27 @@ def route(m: Any, state: Any, sync: int, scratch: int) -> None:
 
 
 @njit(cache=True, nogil=True)
+def _log(m: Any, rows: int, ids: Any, kept: Any) -> bool:
+    """Note a token's choice for the cache's policy, which is told later; false if Python has to tell it now."""
+    if m.log_room == 0:
+        return True
+    logged = i64(m.logged)
+    if rows > 1 or logged[0] == m.log_room:
+        return False
+    log = i32(m.log + logged[0] * m.top_k * 4)
+    for place in range(kept[0]):
+        log[place] = ids[place]
+    i32(m.log_kept)[logged[0]] = kept[0]
+    logged[0] += 1
+    return True
+
+
+@njit(cache=True, nogil=True)
 def union(m: Any, state: Any) -> None:
-    """UNION: count what was chosen, list the distinct experts, and pause unless all of them are in memory."""
+    """UNION: count what was chosen, list the distinct experts, and pause unless all of them are in memory.
+
+    A choice that needs no pause is logged for the cache's policy (log_room 0: no policy, everything fits).
+    """
     rows, top_k = state[ROWS], m.top_k
     ids, kept = i32(m.ids), i32(m.kept)
     count, heat, last_use = i64(state[EXPERT_COUNT]), u32(m.heat), u32(m.last_use)
@@ -229,7 +248,7 @@ def union(m: Any, state: Any) -> None:
     if keff >= 0:
         counters[keff] += placed
         counters[keff + 1] += rows
-    if misses > 0 or state[ALWAYS_PAUSE] != 0:
+    if misses > 0 or state[ALWAYS_PAUSE] != 0 or not _log(m, rows, ids, kept):
         state[PAUSE] = 1
         return
     state[PAUSE], state[ACTIVE] = 0, jobs

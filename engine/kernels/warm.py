@@ -18,29 +18,38 @@ KERNELS = 49
 class _Listener(event.Listener):
     """Counts finished compilations."""
 
-    def __init__(self, progress: Callable[[int, int], None]) -> None:
-        self._progress, self._seen = progress, set[str]()
+    def __init__(self, functions: int, progress: Callable[[int, int], None]) -> None:
+        self._functions, self._progress, self._seen = functions, progress, set[str]()
 
     def on_start(self, event: Any) -> None:
         """Nothing is told at the start."""
 
     def on_end(self, event: Any) -> None:
         self._seen.add(str(event.data["dispatcher"]))
-        self._progress(min(len(self._seen), KERNELS - 1), KERNELS)
+        self._progress(min(len(self._seen), self._functions - 1), self._functions)
+
+
+def compile_all(call: Callable[[], None], functions: int, progress: Callable[[int, int], None]) -> None:
+    """Call something that makes numba compile about so many functions; `progress(done, total)` after each."""
+    listener = _Listener(functions, progress)
+    event.register("numba:compile", listener)
+    try:
+        call()
+    finally:
+        event.unregister("numba:compile", listener)
+    progress(functions, functions)
 
 
 def compile_kernels(progress: Callable[[int, int], None]) -> None:
     """Make sure every kernel is compiled; `progress(done, total)` is called after each. Instant when cached."""
-    listener = _Listener(progress)
-    event.register("numba:compile", listener)
-    try:
+
+    def call() -> None:
         program.run(
             np.zeros(1, OP), Tables(**{name: np.zeros(1, dtype) for name, dtype in TABLE_TYPES.items()}),
             np.zeros(STATE_CELLS, np.int64), 0, 0, 0, 1, 0,
         )  # fmt: skip
-    finally:
-        event.unregister("numba:compile", listener)
-    progress(KERNELS, KERNELS)
+
+    compile_all(call, KERNELS, progress)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..board import Board, Counter, Phase
-from ..experts.placement import Placement
+from ..experts.placement import Choices, Placement
 from ..experts.streaming import Streamer
 from ..kernels import records as r
 from ..kernels.program import run
@@ -119,14 +119,11 @@ class Model:
         state, program = self._state, self._program
         record = program.tables.mixtures[program.ops["index"][after_union - 1]]
         layer = int(record["layer"])
+        top_k = int(record["top_k"])
+        ids = self._space.array("route_ids", (rows, top_k), np.int32)
+        kept = self._space.array("route_kept", (rows,), np.int32)
         if self.on_route is not None:
-            top_k = int(record["top_k"])
-            self.on_route(
-                layer,
-                self._space.array("route_ids", (rows, top_k), np.int32),
-                self._space.array("route_weights", (rows, top_k), np.float32),
-                self._space.array("route_kept", (rows,), np.int32),
-            )
+            self.on_route(layer, ids, self._space.array("route_weights", (rows, top_k), np.float32), kept)
         combine = program.combine_after[after_union]
 
         def compute(jobs: list[int]) -> None:
@@ -135,7 +132,7 @@ class Model:
             self._run(after_union, combine)
 
         experts = self._job_expert[: state[r.JOBS]].copy()
-        self._streamer.run(layer, experts, int(state[r.CLOCK]), Counter(int(state[r.HIT_COUNTER])), compute)
+        self._streamer.run(layer, experts, Choices(ids, kept), Counter(int(state[r.HIT_COUNTER])), compute)
         return combine
 
     def logits(self, first: int, count: int) -> Floats:

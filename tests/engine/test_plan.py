@@ -231,5 +231,5 @@ def test_a_run_stays_within_its_plan(tmp_path: Path) -> None:
     command = [sys.executable, "-c", RUN, str(folder)]
     result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     most, total, cache, used = map(int, result.stdout.split())
-    assert used > 30 * MB > 2 * cache
+    assert used > 1.5 * cache
     assert most <= 1.05 * total

@@ -1,0 +1,49 @@
+"""Cache policies: which of a layer's experts stay in memory.
+
+A policy is one module with two compiled functions over a `State`:
+
+    chosen(s, ids, held)           a token chose `ids`, strongest gate first; `held` says which experts are in memory
+    victim(s, among)               the expert that goes first, of those set in `among` (at least one)
+
+Each layer is a cache of its own. A policy is told of every token in order, hits included. When the tokens of a forward
+have been told, victims are asked for until the layer holds no more than its cap: an expert that just came in may be one
+of them. The engine decides so *before* it reads what is missing, which lets it use the slots of those that leave, and
+makes the outcome independent of the order in which reads end.
+
+Pinned experts are never asked about; who is needed by the running forward leaves only once it has been computed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ... import kernels as _kernels  # noqa: F401 - decides where compiled code is kept, before any is defined
+from . import dispatch
+from .dispatch import forward, forwards, note, settle
+from .state import State, make_state
+
+POLICIES: Final[dict[str, int]] = {
+    "auto": dispatch.AUTO,
+    "lru": dispatch.LRU,
+    "lfu": dispatch.LFU,
+    "lfuda": dispatch.LFUDA,
+    "lfru": dispatch.LFRU,
+    "s3fifo": dispatch.S3FIFO,
+    "clock": dispatch.CLOCK,
+    "streak": dispatch.STREAK,
+}
+"""Name -> number, as the compiled functions take it."""
+
+FUNCTIONS: Final = 33
+"""How many functions `compile_policies` compiles, for a progress line."""
+
+
+def compile_policies() -> None:
+    """Make sure that what a running engine calls is compiled."""
+    ids, kept, flags = np.zeros((1, 1), np.int32), np.ones(1, np.int32), np.zeros(1, np.bool_)
+    forwards(POLICIES["lru"], make_state(1), ids, kept, flags, flags.copy(), 1)
+
+
+__all__ = ["FUNCTIONS", "POLICIES", "State", "compile_policies", "forward", "forwards", "make_state", "note", "settle"]

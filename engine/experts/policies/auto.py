@@ -1,0 +1,113 @@
+"""auto: learns in every layer how far back it pays to look.
+
+How often an expert was lately used is measured at four time scales, from about one token to about a thousand; a
+*blend* of these rates ranks the experts. The first blend looks at the last token alone, which is LRU; the last one
+looks at everything, which is nearly LFU; each of the others lies between. Which one is right depends on the layer, the
+cache's size and the topic: while a conversation stays with one kind of text a long memory wins, when it jumps a short
+one does. So every blend also leads a *shadow*, a cache that holds only names, and the one that lately missed
+least leads the real cache. A challenger must be better by HYSTERESIS.
+
+Since LRU is one of the blends, this is never worse than LRU by more than it takes to notice. Measured on recorded
+conversations it wins more of the way from LRU to the optimum than any single policy here, at every cache size.
+(The rates are those of LRFU: Lee et al., "LRFU: a spectrum of policies that subsumes the LRU and LFU policies", 2001.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from . import lru
+from .ranking import least_of
+from .state import BLENDS, LEADER, MISSES, NORM, ORDER, RATE, SCALES, SHADOW, WORTH
+
+KEEP = (0.3, 0.9, 0.99, 0.999)
+"""What is left of a use after one more token, at each time scale."""
+
+MIX = (
+    (1.0, 2.0, 4.0, 0.0),
+    (1.0, 0.0, 0.0, 0.0),
+    (2.0, 2.0, 1.0, 0.0),
+    (1.0, 2.0, 2.0, 4.0),
+    (1.0, 1.0, 2.0, 8.0),
+    (0.0, 1.0, 1.0, 16.0),
+)
+"""[BLENDS, SCALES]: how much each time scale counts in each blend. The first blend leads until there is evidence, the
+second one is LRU."""
+
+GATE_BONUS = 0.5
+"""A token's strongest choice counts half as much again as its weakest."""
+
+MISS_KEEP = 0.5 ** (1 / 500)
+"""Misses count half after 500 forwards."""
+
+HYSTERESIS = 0.01
+
+
+@njit(cache=True, nogil=True)
+def chosen(s: Any, ids: Any, held: Any) -> None:
+    """A token chose `ids`."""
+    lru.chosen(s, ids, held)
+    for scale in range(SCALES):
+        keep, rates = KEEP[scale], s.values[RATE + scale]
+        s.sums[NORM + scale] = s.sums[NORM + scale] * keep + 1.0 - keep
+        for e in range(len(held)):
+            rates[e] *= keep
+        for i in range(len(ids)):
+            rates[ids[i]] += (1.0 - keep) * (1.0 + GATE_BONUS * (len(ids) - 1 - i) / len(ids))
+
+
+@njit(cache=True, nogil=True)
+def decide(s: Any, needed: Any, pinned: Any, cap: int) -> None:
+    """A forward needed some experts: let the shadows have them too, see who leads, and rank the experts.
+
+    Pinned experts are no business of a cache.
+    """
+    leader = s.counts[LEADER]
+    best = leader
+    for blend in range(BLENDS):
+        s.sums[MISSES + blend] *= MISS_KEEP
+        _follow(s, blend, needed, pinned, cap)
+        if s.sums[MISSES + blend] < s.sums[MISSES + best]:
+            best = blend
+    if s.sums[MISSES + best] < s.sums[MISSES + leader] * (1.0 - HYSTERESIS):
+        s.counts[LEADER] = leader = best
+    _rank(s, leader)
+
+
+@njit(cache=True, nogil=True)
+def victim(s: Any, among: Any) -> int:
+    """Who goes first."""
+    return least_of(s.values[WORTH], s.cells[ORDER], among)
+
+
+@njit(cache=True, nogil=True)
+def _follow(s: Any, blend: int, needed: Any, pinned: Any, cap: int) -> None:
+    """Bring a blend's shadow up to date and count what it missed."""
+    shadow = s.cells[SHADOW + blend]
+    held = 0
+    for e in range(len(needed)):
+        if pinned[e]:
+            shadow[e] = 0
+        elif needed[e] and not shadow[e]:
+            s.sums[MISSES + blend] += 1.0
+            shadow[e] = 1
+        held += shadow[e]
+    if held > cap:
+        _rank(s, blend)
+        for _ in range(held - cap):
+            shadow[victim(s, shadow)] = 0
+
+
+@njit(cache=True, nogil=True)
+def _rank(s: Any, blend: int) -> None:
+    """Write how much every expert is worth to a blend."""
+    worth = s.values[WORTH]
+    worth[:] = 0.0
+    for scale in range(SCALES):
+        share = MIX[blend][scale] / s.sums[NORM + scale]
+        if share > 0.0:
+            rates = s.values[RATE + scale]
+            for e in range(len(worth)):
+                worth[e] += share * rates[e]

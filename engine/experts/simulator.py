@@ -1,0 +1,142 @@
+"""What a cache of another size or another policy would have done: replays a route trace.
+
+The replay runs the engine's own policies on the trace's tokens, one forward after another, and counts like the engine:
+once per distinct expert of a forward and layer. Belady's optimum (MIN), which knows the future, is the bound that no
+policy can pass; how much of the way from LRU to it a policy goes is its share of the gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .policies import POLICIES, make_state, note, settle  # before numba: this decides where compiled code is kept
+from .trace_reader import LayerTrace
+
+from numba import njit  # isort: skip
+
+
+class Outcome(NamedTuple):
+    """Look-ups of a replay that were hits and misses, of one-token forwards (decode) and larger ones (prefill)."""
+
+    hits: int
+    misses: int
+    prefill_hits: int
+    prefill_misses: int
+
+    @property
+    def rate(self) -> float:
+        """Share of the decode look-ups that were hits, 0..1."""
+        return self.hits / max(1, self.hits + self.misses)
+
+    @property
+    def prefill_rate(self) -> float:
+        """Share of the prefill look-ups that were hits, 0..1."""
+        return self.prefill_hits / max(1, self.prefill_hits + self.prefill_misses)
+
+    @property
+    def total_rate(self) -> float:
+        """Share of all look-ups that were hits, 0..1."""
+        hits = self.hits + self.prefill_hits
+        return hits / max(1, hits + self.misses + self.prefill_misses)
+
+    def __add__(self, other: Any) -> Outcome:
+        return Outcome(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+NOTHING = Outcome(0, 0, 0, 0)
+
+
+def replay(trace: LayerTrace, policy: str, cap: int, pinned: npt.NDArray[np.bool_] | None = None) -> Outcome:
+    """Replay one layer with a cache of `cap` slots, led by a policy; `pinned` experts are in memory throughout."""
+    if pinned is None:
+        pinned = np.zeros(trace.experts, np.bool_)
+    counts = np.zeros(4, np.int64)
+    _replay(POLICIES[policy], make_state(trace.experts), trace.calls, trace.rows, trace.ids, pinned, cap, counts)
+    return Outcome(*counts.tolist())
+
+
+def optimum(trace: LayerTrace, cap: int) -> Outcome:
+    """Replay one layer with a cache that knows the future: after a forward it keeps what is needed soonest."""
+    counts = np.zeros(4, np.int64)
+    _optimum(trace.calls, trace.rows, trace.ids, trace.experts, cap, counts)
+    return Outcome(*counts.tolist())
+
+
+def gap_share(outcome: Outcome, lru: Outcome, best: Outcome) -> float | None:
+    """How much of the way from LRU to the optimum a policy goes, over all look-ups; None where there is no way."""
+    gap = best.total_rate - lru.total_rate
+    return (outcome.total_rate - lru.total_rate) / gap if gap > 0 else None
+
+
+def replay_all(
+    layers: Mapping[int, LayerTrace], policies: Sequence[str], caps: Sequence[int]
+) -> dict[tuple[int, str, int], Outcome]:
+    """Replay every layer with every policy ("min" is the optimum) and size: (layer, policy, cap) -> outcome."""
+    return {
+        (layer, policy, cap): optimum(trace, cap) if policy == "min" else replay(trace, policy, cap)
+        for layer, trace in layers.items()
+        for policy in policies
+        for cap in caps
+    }
+
+
+@njit(cache=True, nogil=True)
+def _count(counts: Any, first: int, last: int, hits: int, needed: int) -> None:
+    at = 0 if last - first == 1 else 2
+    counts[at] += hits
+    counts[at + 1] += needed - hits
+
+
+@njit(cache=True, nogil=True)
+def _replay(policy: int, s: Any, calls: Any, rows: Any, ids: Any, pinned: Any, cap: int, counts: Any) -> None:
+    held, needed = pinned.copy(), np.zeros(len(pinned), np.bool_)
+    for call in range(len(calls) - 1):
+        needed[:] = False
+        wanted = hits = 0
+        for row in range(calls[call], calls[call + 1]):
+            chosen = ids[rows[row] : rows[row + 1]]
+            for e in chosen:
+                if not needed[e]:
+                    needed[e] = True
+                    wanted += 1
+                    hits += held[e]
+            note(policy, s, chosen, held)
+        settle(policy, s, held, needed, pinned, cap)
+        _count(counts, calls[call], calls[call + 1], hits, wanted)
+
+
+@njit(cache=True, nogil=True)
+def _optimum(calls: Any, rows: Any, ids: Any, experts: int, cap: int, counts: Any) -> None:
+    never = len(calls)
+    coming, following = np.full(experts, never, np.int64), np.empty(len(ids), np.int64)
+    for call in range(len(calls) - 2, -1, -1):
+        for i in range(rows[calls[call]], rows[calls[call + 1]]):
+            following[i] = coming[ids[i]]
+        for i in range(rows[calls[call]], rows[calls[call + 1]]):
+            coming[ids[i]] = call
+    held, needed = np.zeros(experts, np.bool_), np.zeros(experts, np.bool_)
+    size = 0
+    for call in range(len(calls) - 1):
+        needed[:] = False
+        wanted = hits = 0
+        for i in range(rows[calls[call]], rows[calls[call + 1]]):
+            e = ids[i]
+            coming[e] = following[i]
+            if not needed[e]:
+                needed[e] = True
+                wanted += 1
+                hits += held[e]
+                size += not held[e]
+                held[e] = True
+        while size > cap:
+            last = -1
+            for e in range(experts):
+                if held[e] and (last < 0 or coming[e] > coming[last]):
+                    last = e
+            held[last] = False
+            size -= 1
+        _count(counts, calls[call], calls[call + 1], hits, wanted)

@@ -1,0 +1,152 @@
+"""What the engine learns from one turn to the next: the history, the pins it ranks, and their exchange."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from .board import Board, Counter
+from .errors import EngineError
+from .events import Repin
+from .experts.pins import SELECTIONS_MIN, Pins, rank
+from .experts.placement import Placement
+from .experts.reader import ReaderPool
+from .experts.repin import Repinner
+from .experts.source import ExpertSource
+from .experts.usage import UsageHistory, read_usage
+from .options import EngineOptions
+from .plan import NOTHING_TO_PIN, Pinnable
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """What a history must fit: layers and experts of a model, its type, the layers that have a router."""
+
+    layers: int
+    experts: int
+    model_type: str
+    moe_layers: tuple[int, ...]
+
+
+class Learning:
+    """Opened with the history, before the plan is made; `attach` gives it the running engine's parts.
+
+    notices: what a person should know about the histories. pinnable: what there is to pin, for the plan.
+    """
+
+    def __init__(self, routed: Routed, options: EngineOptions) -> None:
+        """Raises EngineError when `--pin FILE` cannot be used."""
+        self._routed, self._options = routed, options
+        self.notices: list[str] = []
+        self.pinnable = NOTHING_TO_PIN
+        self._history: UsageHistory | None = None
+        self._ranking: list[tuple[int, int]] = []
+        self._repinner: Repinner | None = None
+        path = options.usage or options.history
+        if path is not None:
+            self._history = self._open(Path(path), named=options.usage is not None)
+        if options.pin == "auto" and self._history is not None:
+            self._rank_history(self._history)
+        elif options.pin != "off":
+            self._rank_file(Path(options.pin))
+
+    def attach(
+        self, board: Board, placement: Placement, readers: ReaderPool, source: ExpertSource, pin_slots: int
+    ) -> None:
+        """Begin: set the board's heat, and pin what is ranked highest, which loads in the background."""
+        self._board, self._placement, self._pin_slots = board, placement, pin_slots
+        self.pins = Pins(placement, readers, source)
+        if self._history is not None:
+            board.heat[:] = self._history.counts
+        if self._options.repin:
+            self._repinner = Repinner(board, self._options.repin, lfru=self._options.policy == "lfru")
+        self._pin()
+
+    def after_turn(self, tokens: int) -> tuple[list[str], list[Repin]]:
+        """Save the history and exchange pins, after a turn of so many tokens; returns notices and exchanges."""
+        notices = self._save()
+        exchanges: list[Repin] = []
+        if self._repinner is not None:
+            try:
+                self._exchange(self._repinner, tokens, exchanges)
+            except EngineError as error:
+                notices.append(str(error))
+        if self.pins.failed is not None:
+            notices.append(self.pins.failed)
+            self.pins.failed = None
+        return notices, exchanges
+
+    def repin_for(self, history: Path) -> list[str]:
+        """Go on with another history, between turns: save this one, load that, and pin what it ranks highest.
+
+        Only what is missing is read, in the background. Returns notices.
+        """
+        notices = self._save()
+        self.notices.clear()
+        self._history = self._open(history, named=False)
+        self._board.heat[:] = self._history.counts
+        if self._repinner is not None:
+            self._repinner.restart()
+        if self._options.pin == "auto":
+            self._rank_history(self._history)
+            self._pin()
+        return notices + self.notices
+
+    def close(self) -> None:
+        """Stop loading pins and save the history."""
+        self.pins.stop()
+        self._save()
+
+    def _open(self, path: Path, *, named: bool) -> UsageHistory:
+        routed = self._routed
+        history = UsageHistory.open(
+            path,
+            routed.layers,
+            routed.experts,
+            routed.model_type,
+            frozenset(routed.moe_layers),
+            named=named,
+            learn=self._options.learn,
+        )
+        self.notices.extend(history.notices)
+        return history
+
+    def _rank_history(self, history: UsageHistory) -> None:
+        trusted = history.total >= SELECTIONS_MIN
+        self._ranking = rank(history.counts, self._routed.moe_layers) if trusted else []
+        self.pinnable = Pinnable(len(self._ranking), history.total)
+
+    def _rank_file(self, path: Path) -> None:
+        routed = self._routed
+        if not path.is_file():
+            raise EngineError(f"--pin {path}: no such file; give off, auto or a history (.coli_usage)")
+        usage = read_usage(
+            path, routed.layers, routed.experts, routed.model_type, frozenset(routed.moe_layers), named=True
+        )
+        self.notices.extend(usage.notices)
+        self._ranking = rank(usage.counts[: routed.layers], routed.moe_layers)
+        self.pinnable = Pinnable(len(self._ranking), None)
+
+    def _pin(self) -> None:
+        self.pins.set_to(self._ranking[: self._pin_slots])
+
+    def _save(self) -> list[str]:
+        if self._history is None:
+            return []
+        try:
+            return list(self._history.save(self._board.heat))
+        except EngineError as error:
+            return [str(error)]
+
+    def _exchange(self, repinner: Repinner, tokens: int, exchanges: list[Repin]) -> None:
+        clock = int(self._board.counters[Counter.CLOCK])
+        pinned: npt.NDArray[np.bool_] = self._placement.pinned
+        for layer, swap in repinner.swaps(tokens, clock, pinned):
+            before = time.perf_counter()
+            self.pins.swap(layer, swap.out, swap.expert)
+            ms = round(1000 * (time.perf_counter() - before), 3)
+            exchanges.append(Repin(layer, swap.out, swap.expert, swap.out_heat, swap.heat, ms))
