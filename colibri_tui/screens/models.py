@@ -45,13 +45,13 @@ def disk_use(folder: Path) -> int:
 
 def demo_words() -> Content:
     """Return two lines about the demo: what it is, from where, under which licence, and how large."""
-    from colibri_tui.demo import DOWNLOAD_BYTES, LICENCE, SOURCE
+    from colibri_tui.demo import DISK_BYTES, DOWNLOAD_BYTES, LICENCE, SOURCE
 
     folder = demo_folder()
     if is_model(folder):
         details = f"ready, {size(disk_use(folder))} on disk"
     else:
-        details = f"will be built here, from a download of {size(DOWNLOAD_BYTES)}"
+        details = f"downloads {size(DOWNLOAD_BYTES)}, takes {size(DISK_BYTES)} on disk"
     return Content.assemble(
         "demo, a small model that shows everything\n", (f"  {SOURCE}, {LICENCE}; {details}", "$text-muted")
     )

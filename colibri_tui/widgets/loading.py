@@ -8,17 +8,18 @@ from textual.widgets import Static
 from colibri_tui.render.bars import meter
 from colibri_tui.render.clean import clean
 from colibri_tui.render.glyphs import Glyphs
+from colibri_tui.render.units import size
 
-ONCE = {"compiling kernels": "once per machine"}
-"""What a stage's name leaves open."""
 BAR = 24
+BYTES_FROM = 100_000
+"""Totals from here on count bytes: nobody compiles so many kernels."""
 
 
 def progress_text(stage: str, done: int, total: int) -> str:
-    """Return a stage of loading in words: 'compiling kernels 5/23, once per machine'."""
-    stage = clean(stage)
-    words = f"{stage} {done}/{total}" if total > 0 else stage
-    return f"{words}, {ONCE[stage]}" if stage in ONCE else words
+    """Return a stage in words: 'compiling kernels 5/23', 'reading the dense part 400 MB of 1.20 GB'."""
+    if total >= BYTES_FROM:
+        return f"{clean(stage)} {size(done)} of {size(total)}"
+    return f"{clean(stage)} {done}/{total}" if total > 0 else clean(stage)
 
 
 class Loading(Static):

@@ -408,7 +408,7 @@ class TestModelsAndProfiles:
         assert opened.conductor.progress == ("starting the engine", 0, 0)
         opened.hear(EngineLoading(0, "compiling kernels", 5, 23))
         assert opened.conductor.progress == ("compiling kernels", 5, 23)
-        assert opened.conductor.status.detail == "compiling kernels 5/23, once per machine"
+        assert opened.conductor.status.detail == "compiling kernels 5/23"
         opened.ready()
         assert opened.conductor.progress is None
 

@@ -18,7 +18,8 @@ from tests.tui.screens.conftest import chat, on_screen, until
 def demo(monkeypatch):
     """A demo that is built as fast, and fails as often, as a test wants."""
     module = ModuleType("colibri_tui.demo")
-    module.DOWNLOAD_BYTES, module.LICENCE, module.SOURCE = 100_000_000, "Apache-2.0", "a small model"
+    module.DOWNLOAD_BYTES, module.DISK_BYTES = 100_000_000, 150_000_000
+    module.LICENCE, module.SOURCE = "Apache-2.0", "a small model"
     module.go_on, module.error = threading.Event(), ""
 
     def build_demo(folder, progress, wheel=None):
@@ -47,7 +48,7 @@ async def test_a_first_start_offers_the_demo_with_licence_and_size(scripted, dem
         screen = await shown(app)
         assert screen._folders == [demo_folder()]
         await until(lambda: "Apache-2.0" in on_screen(app))
-        assert "100 MB" in on_screen(app)
+        assert "downloads 100 MB, takes 150 MB on disk" in on_screen(app)
         await pilot.press("escape")
         assert app.screen is chat(app)
         assert "no model" in on_screen(app)
