@@ -17,7 +17,7 @@ NAME: Final = "colibri-tui"
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _FLAGS: Final = f"{__name__}.flags"
-_UNITS: Final = {"ram": "GB"}
+_UNITS: Final = {"ram": "GB", "pin_gb": "GB"}
 _METAVARS: Final = {"int": "N", "float": "X", "path": "FILE"}
 _NEGATIVES: Final = {"direct": "--buffered"}
 """Bool knobs whose negative is not `--no-...`."""
@@ -94,8 +94,9 @@ def _option(knob: Knob) -> Callable[[Decorated], Decorated]:
         negative = _NEGATIVES.get(knob.name, "--no-" + knob.name.replace("_", "-"))
         declaration, metavar = f"{knob.flag}/{negative}", None
     else:
-        words = knob.choices or (_UNITS.get(knob.name) or _METAVARS[knob.kind],)
-        declaration, metavar = knob.flag, "|".join((*words, *(["auto"] if knob.auto else [])))
+        value = [] if knob.kind == "choice" else [_UNITS.get(knob.name) or _METAVARS[knob.kind]]
+        words = [*knob.choices, *value, *([knob.unlimited] if knob.unlimited else []), *(["auto"] if knob.auto else [])]
+        declaration, metavar = knob.flag, "|".join(words)
     return click.option(
         declaration,
         knob.name,
