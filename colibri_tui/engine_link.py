@@ -27,7 +27,7 @@ from textual.message import Message
 from engine.board import Board
 from engine.errors import EngineError as EngineFailure
 from engine.errors import WorkerDiedError
-from engine.events import Loading, Notice, Prefill, Ready, Token, Turn
+from engine.events import Loading, Notice, Prefill, Ready, Repin, Token, Turn
 from engine.options import EngineOptions
 from engine.worker import ENGINE, Failure, Tagged, Worker
 
@@ -93,6 +93,13 @@ class EngineTurn(EngineMessage):
 
     summary: Turn
     text: str
+
+
+@dataclass
+class EngineRepin(EngineMessage):
+    """A pinned expert made room for a hotter one."""
+
+    swap: Repin
 
 
 @dataclass
@@ -320,6 +327,8 @@ class _Session:
                 return EngineText(turn, text, 1)
             case Turn():
                 return EngineTurn(turn, event, "".join(self._text))
+            case Repin():
+                return EngineRepin(turn, event)
             case Notice(text):
                 return EngineNotice(turn, text)
             case Failure(_, text):

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from engine import errors
 from engine.board import Board, Counter, Phase, Tier
-from engine.events import Event, Hits, Loading, Notice, Plan, Prefill, Ready, StopReason, Token, Turn
+from engine.events import Event, Hits, Loading, Notice, Plan, Prefill, Ready, Repin, StopReason, Token, Turn
 from engine.options import EngineOptions
 from engine.plan import describe
 from engine.text.sampler import Sampling
@@ -67,6 +67,7 @@ class Script:
     load_s: float = 0.0  # a step
     refuse: str = ""  # load ends with this error
     refuse_kind: str = "CheckpointError"
+    repins: int = 0  # swaps after a turn
     notice: str = ""  # told at the first token
     turn_error: str = ""  # the turn ends with this ReadError ...
     turn_error_at: int = 0  # ... at this token
@@ -218,6 +219,8 @@ class FakeEngine:
             stop = "user"
         board.counters[Counter.PHASE] = Phase.IDLE
         end = time.perf_counter()
+        for layer in self.info.moe_layers[: script.repins]:
+            yield self._router.repin(layer)
         decode = max(end - prefilled, 1e-9)
         hits = _difference(self._router.hits(), after_prefill)
         yield Turn(
@@ -280,6 +283,15 @@ class _Router:
         counters = self._board.counters
         first, second = Counter.HITS_PIN, Counter.PREFILL_PIN
         return counters[first : first + 3] + counters[second : second + 3]
+
+    def repin(self, layer: int) -> Repin:
+        """Swap a layer's coldest pinned expert and its hottest other one."""
+        heat, tier = self._board.heat[layer], self._board.tier[layer]
+        pinned = tier == Tier.PIN
+        out = int(np.argmin(np.where(pinned, heat, np.iinfo(np.uint32).max)))
+        into = int(np.argmax(np.where(pinned, 0, heat)))
+        tier[out], tier[into] = tier[into], tier[out]
+        return Repin(layer, out, into, int(heat[out]), int(heat[into]), 0.5)
 
     def token(self, *, prefill: bool = False) -> None:
         """Choose top-k experts in every layer and move them through the tiers."""

@@ -28,11 +28,13 @@ from colibri_tui.engine_link import (
     EngineNotice,
     EnginePrefill,
     EngineReady,
+    EngineRepin,
     EngineText,
     EngineTurn,
     LinkState,
 )
 from engine import EngineError as EngineFailure
+from engine.board import Tier
 from engine.options import EngineOptions
 from tests.fake_engine import FACTORY, Sampling, write_model
 
@@ -123,6 +125,18 @@ def test_a_turn(load: Load, screen: Screen) -> None:
     texts = [message for message in messages if isinstance(message, EngineText)]
     assert end.text == "".join(text.text for text in texts)
     assert end.summary.tokens == sum(text.tokens for text in texts) == 5
+
+
+def test_swaps_are_told_before_the_turn_ends(load: Load, screen: Screen) -> None:
+    link = load(length=2, repins=2)
+    link.chat(HELLO, GREEDY)
+    screen.wait_for(EngineTurn)
+    swaps = [message.swap for message in screen.messages if isinstance(message, EngineRepin)]
+    assert [swap.layer for swap in swaps] == [1, 2]
+    assert link.board is not None
+    assert link.board.tier[1, swaps[0].in_] == Tier.PIN
+    assert link.board.tier[1, swaps[0].out] != Tier.PIN
+    assert isinstance(screen.messages[-1], EngineTurn)
 
 
 def test_texts_are_merged_and_the_first_is_not_kept_waiting(load: Load, screen: Screen) -> None:
