@@ -16,7 +16,7 @@ from colibri_tui.render.rows import EMPTY, Block, Row
 from colibri_tui.render.stream import MarkdownStream
 from colibri_tui.widgets.message_view import MessageView, ReplyStatus, TranscriptMessage, note_blocks
 
-_SHARE: Final = 8
+SHARE: Final = 8
 """After t seconds of drawing the next drawing waits for this many times t: it never takes all of the screen's time."""
 _BAR: Final = 40
 
@@ -97,7 +97,7 @@ class TailView(MessageView):
             self.show_blocks(stream.blocks, first if self.blocks is stream.blocks else 0, cursor=True)
             self.paint_ahead(self.screen.size.height)
         ended = perf_counter()
-        self._due = ended + _SHARE * (ended - started)
+        self._due = ended + SHARE * (ended - started)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from colibri_tui.widgets import tail_view
 from colibri_tui.widgets.message_view import TranscriptMessage
 from tests.tui.widgets.hosts import ChatHost
 
@@ -37,6 +38,12 @@ CONVERSATION = [
     TranscriptMessage("user", "How does the router choose experts?"),
     TranscriptMessage("assistant", ANSWER, "stopped", "stopped · 41 tokens · 12.3 tok/s"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _draw_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no feed wait because this machine was slow with the one before."""
+    monkeypatch.setattr(tail_view, "SHARE", 0)
 
 
 async def finished(pilot: Pilot[None]) -> None:

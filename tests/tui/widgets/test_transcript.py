@@ -9,6 +9,7 @@ from textual.selection import SELECT_ALL, Selection
 
 from colibri_tui.render.marks import Mark
 from colibri_tui.themes import builtin_themes
+from colibri_tui.widgets import tail_view
 from colibri_tui.widgets.composer import Composer
 from colibri_tui.widgets.message_log import MessageLog
 from colibri_tui.widgets.message_view import MessageView, TranscriptMessage
@@ -18,6 +19,12 @@ from colibri_tui.widgets.transcript import MOUNTED, Transcript
 from tests.tui.widgets.hosts import ChatHost, conversation, until
 
 MARKDOWN = "# Head\n\n- **one**\n- two\n\n```python\nx = 1\n\ty = 2\n```\n\n> quote"
+
+
+@pytest.fixture(autouse=True)
+def _draw_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no feed wait because this machine was slow with the one before."""
+    monkeypatch.setattr(tail_view, "SHARE", 0)
 
 
 def contrast(one: ColorTriplet, other: ColorTriplet) -> float:
@@ -219,7 +226,7 @@ class TestReply:
             tail = app.query_one(TailView)
             await pilot.pause()
             app.transcript.feed("a")
-            tail._due += 0.05
+            tail._due += 0.5
             app.transcript.feed("b")
             app.transcript.feed("c")
             assert tail.source == "abc"
