@@ -40,7 +40,12 @@ VERSION: Final = "1"
 
 _MATRICES: Final[tuple[Role, ...]] = (
     "embed", "head", "q", "k", "v", "o", "gate", "up", "down", "shared_gate", "shared_up", "shared_down",
+    "q_a", "q_b", "kv_a", "index_q", "index_k",
 )  # fmt: skip
+_HALVES: Final[tuple[Role, ...]] = ("kv_b",)
+"""Matrices kept as float16: latent attention multiplies with them from both sides, which no packed layout serves."""
+
+_HALF_LIMIT: Final = float(np.finfo(np.float16).max)
 _EXPERT_PARTS: Final[tuple[Role, ...]] = ("expert_gate", "expert_up", "expert_down")
 
 
@@ -110,6 +115,7 @@ class _Writer:
         self._done = 0
         self._total = len(spec.moe_layers) * spec.experts * self._expert_bytes
         self._matrices = [_pattern(spec.names[role]) for role in _MATRICES if role in spec.names]
+        self._halves = [_pattern(spec.names[role]) for role in _HALVES if role in spec.names]
         self._experts = [(role, _pattern(spec.names[role])) for role in _EXPERT_PARTS]
 
     def __enter__(self) -> None:
@@ -144,6 +150,9 @@ class _Writer:
             stored = name + PACKED_SUFFIX[self._dense_format]
             self._dense[stored] = ("U8", packed.shape, packed)
             self._layouts[stored] = LAYOUT[self._dense_format]
+        elif any(pattern.fullmatch(name) for pattern in self._halves) and np.abs(values).max() < _HALF_LIMIT:
+            self._dense[name] = ("F16", values.shape, values.astype(np.float16))
+            self._layouts[name] = "f16"
         else:
             self._dense[name] = ("F32", values.shape, np.ascontiguousarray(values, np.float32))
             self._layouts[name] = "f32"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import cases_latent
 from .checkpoints import Case
 
 _COMMON: dict[str, Any] = {"hidden_act": "silu", "attention_dropout": 0.0, "use_cache": True, "initializer_range": 0.02}
@@ -198,5 +199,6 @@ CASES: dict[str, Case] = {
                 num_key_value_heads=2, rope_theta=3000.0, vocab_size=115,
             ), 62, 202, shards=2,
         ),
+        *cases_latent.CASES,
     )
 }  # fmt: skip

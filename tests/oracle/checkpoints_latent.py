@@ -25,8 +25,12 @@ def has_indexer(config: dict[str, Any], layer: int) -> bool:
     """Whether a layer selects keys itself."""
     if config["model_type"] not in SPARSE:
         return False
-    types = config.get("indexer_types")
-    return types is None or layer >= len(types) or types[layer] == "full"
+    if layer >= config["num_hidden_layers"]:  # multi-token prediction has an indexer of its own
+        return True
+    if "indexer_types" in config:
+        return bool(config["indexer_types"][layer] == "full")
+    every, first = config.get("index_topk_freq", 1), config.get("index_skip_topk_offset", 2)
+    return bool(max(layer - first + 1, 0) % every == 0)
 
 
 def attention(config: dict[str, Any], layer: int, stem: str) -> Iterator[Tensor]:

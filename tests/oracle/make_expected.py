@@ -15,8 +15,9 @@ in an environment of its own with torch 2.13 and transformers 5.24 (the tests ne
 
 and `expected/configs.json`: every case's config as transformers writes it back, a second spelling of the same model.
 
-A prompt is drawn token by token until no choice of experts hangs on a rounding error (GAP), and so is its end until no
-greedy choice does (GREEDY_GAP): then equal ids are a fair demand on an engine that sums in another order.
+A prompt is drawn token by token until no choice of experts hangs on a rounding error (GAP), nor one of an indexer's
+keys (INDEX_GAP), and so is its end until no greedy choice does (GREEDY_GAP): then equal ids are a fair demand on an
+engine that sums in another order.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,26 +36,43 @@ import torch
 import transformers
 
 from .cases import CASES
-from .checkpoints import Case, is_sparse, write
+from .checkpoints import Case, is_extra, is_sparse, write
 
 EXPECTED = Path(__file__).parent / "expected"
 GREEDY = 24
 GAP = 1e-3
+INDEX_GAP = 3e-5
+"""Between scores that deviate by about 1. There are too many choices of keys to ask for more."""
+
 GREEDY_GAP = 0.05
 DISTINCT = 8
 """A greedy answer has at least so many different tokens: one that only repeats itself would test little."""
+
+REFERENCE = {"kimi_k2": "deepseek_v3"}
+"""Model types that transformers knows by another name."""
 
 PROMPT_TRIES = 400
 ANSWER_TRIES = 3000
 
 
 class Routing:
-    """What the routers decided in one forward: by layer, ids and weights [rows, k] and the gap of every row."""
+    """What the routers decided in one forward: by layer, ids and weights [rows, k] and the gap of every row.
+
+    index_gaps: likewise, of the layers with an indexer.
+    """
 
     def __init__(self) -> None:
         self.ids: dict[int, np.ndarray] = {}
         self.weights: dict[int, np.ndarray] = {}
         self.gaps: dict[int, np.ndarray] = {}
+        self.index_gaps: dict[int, np.ndarray] = {}
+
+    def narrow(self) -> np.ndarray:
+        """Rows in which some choice is too close."""
+        close = np.min(list(self.gaps.values()), axis=0) < GAP
+        for gaps in self.index_gaps.values():
+            close |= gaps < INDEX_GAP
+        return np.flatnonzero(close)
 
 
 class Reference:
@@ -69,8 +88,7 @@ class Reference:
             output_loading_info=True,
         )
         self.model.eval()
-        extra = f"model.layers.{case.config['num_hidden_layers']}."
-        stray = [key for key in report["unexpected_keys"] if not key.startswith(extra)]
+        stray = [key for key in report["unexpected_keys"] if not is_extra(case.config, key)]
         assert not report["missing_keys"], report["missing_keys"]
         assert not report["mismatched_keys"], report["mismatched_keys"]
         assert not stray, stray
@@ -91,21 +109,22 @@ class Reference:
                 routing.gaps[layer] = self._gaps(module, logits, ids)
 
             hooks.append(gate.register_forward_hook(listen))
-        try:
-            yield routing
-        finally:
+        with ExitStack() as stack:
             for hook in hooks:
-                hook.remove()
+                stack.callback(hook.remove)
+            for number, layer in enumerate(self.model.model.layers):
+                indexer = getattr(layer.self_attn, "indexer", None)
+                if indexer is not None:
+                    stack.enter_context(_indexing(indexer, number, routing))
+            yield routing
 
     def _gaps(self, gate: Any, logits: torch.Tensor, ids: torch.Tensor) -> np.ndarray:
-        if not hasattr(gate, "e_score_correction_bias"):
-            scores = logits.float().softmax(-1)
+        biased = hasattr(gate, "e_score_correction_bias")
+        scores = logits.sigmoid() + gate.e_score_correction_bias if biased else logits.float().softmax(-1)
+        if getattr(gate, "num_group", 1) == 1:
             return _distance(scores, ids.shape[1])
-        scores = logits.sigmoid() + gate.e_score_correction_bias
         groups = scores.view(len(scores), gate.num_group, -1)
-        if gate.num_group == 1:
-            return _distance(scores, ids.shape[1])
-        sums = groups.topk(2, dim=-1)[0].sum(-1)
+        sums = groups.topk(2 if biased else 1, dim=-1)[0].sum(-1)
         best = sums.topk(gate.topk_group, dim=-1)[1]
         allowed = torch.zeros_like(sums).scatter_(1, best, 1).bool().unsqueeze(-1).expand_as(groups)
         within = _distance(groups.masked_fill(~allowed, -torch.inf).reshape_as(scores), ids.shape[1])
@@ -127,9 +146,29 @@ def _distance(scores: torch.Tensor, chosen: int) -> np.ndarray:
     return (ordered[:, chosen - 1] - ordered[:, chosen]).numpy()
 
 
-def _narrow(routing: Routing) -> np.ndarray:
-    """Rows whose choice of experts is too close in some layer."""
-    return np.flatnonzero(np.min(list(routing.gaps.values()), axis=0) < GAP)
+@contextmanager
+def _indexing(indexer: Any, layer: int, routing: Routing) -> Iterator[None]:
+    """Note how far apart the scores are between which an indexer draws the line."""
+    forward, topk = indexer.forward, torch.Tensor.topk
+
+    def measured(scores: torch.Tensor, k: int, dim: int = -1) -> Any:
+        gaps = _distance(scores[0], k)
+        seen = scores[0] > torch.finfo(scores.dtype).min / 2
+        routing.index_gaps[layer] = np.where(seen.sum(-1) > k, gaps, np.inf)
+        return topk(scores, k, dim=dim)
+
+    def listening(*args: Any, **kwargs: Any) -> Any:
+        torch.Tensor.topk = measured
+        try:
+            return forward(*args, **kwargs)
+        finally:
+            torch.Tensor.topk = topk
+
+    indexer.forward = listening
+    try:
+        yield
+    finally:
+        indexer.forward = forward
 
 
 def draw_prompt(reference: Reference, draw: np.random.Generator) -> list[int]:
@@ -137,7 +176,7 @@ def draw_prompt(reference: Reference, draw: np.random.Generator) -> list[int]:
     vocab = reference.case.config["vocab_size"]
     ids = draw.integers(vocab, size=reference.case.prompt).tolist()
     for _ in range(PROMPT_TRIES):
-        narrow = _narrow(reference.run(ids)[1])
+        narrow = reference.run(ids)[1].narrow()
         if not len(narrow):
             return ids
         ids[narrow[0] :] = draw.integers(vocab, size=len(ids) - narrow[0]).tolist()
@@ -149,7 +188,7 @@ def answer(reference: Reference, prompt: list[int]) -> tuple[list[int], float] |
     ids, least = list(prompt), float("inf")
     for made in range(GREEDY):
         logits, routing = reference.run(ids)
-        if len(_narrow(routing)):
+        if len(routing.narrow()):
             return None
         second, best = np.sort(logits[-1])[-2:]
         least = min(least, float(best - second))
@@ -164,11 +203,13 @@ def answer(reference: Reference, prompt: list[int]) -> tuple[list[int], float] |
 def make(case: Case) -> dict[str, Any]:
     """Compute and store one case; returns its config as transformers writes it."""
     with tempfile.TemporaryDirectory() as name:
-        folder = write(Path(name) / "model", case)
-        reference = Reference(case, folder)
+        kind = case.config["model_type"]
+        known = replace(case, config={**case.config, "model_type": REFERENCE.get(kind, kind)})
+        reference = Reference(case, write(Path(name) / "model", known))
         saved = Path(name) / "saved"
         reference.model.config.save_pretrained(saved)
         config: dict[str, Any] = json.loads((saved / "config.json").read_text(encoding="utf-8"))
+        config["model_type"] = kind
     draw = np.random.default_rng(case.seed)
     prompt = draw_prompt(reference, draw)
     for _ in range(ANSWER_TRIES):

@@ -20,6 +20,7 @@ from engine.families import read_spec
 from .answers import EXPECTED, Answer, Expected, ask, logits_of
 from .cases import CASES
 from .checkpoints import write
+from .constants_latent import CONSTANTS as LATENT_CONSTANTS
 
 LOGITS_BOUND = 1e-3
 """Sums of float32 in another order: 1.3e-4 was measured at most, logits deviate by 3, and a wrong constant moves them
@@ -124,6 +125,7 @@ CONSTANTS: list[tuple[str, dict[str, Any]]] = [
     ("dots1", {"norm_topk_prob": False}),
     ("dots1-long", {"max_window_layers": 3}),
     ("dots1-long", {"n_group": 7, "topk_group": 3}),
+    *LATENT_CONSTANTS,
 ]
 
 
