@@ -29,10 +29,9 @@ Group = tuple[Weights, Sequence[Value]]
 def group_dots(e: Emitter, groups: Sequence[Group], offset: int, rows: int) -> list[list[Value]]:
     """sum over 32 columns of (stored - offset) * q, as <rows x i32>, for each group and position.
 
-    offset: 8 or 128, what was added to the weights. Several groups at once make more independent sums, which hides
-    the latency of an instruction.
+    offset: 8 or 128, what was added to the weights.
     """
-    if e.target.isa.startswith("vnni"):
+    if e.target.isa.startswith("vnni"):  # the independent sums of all groups at once hide the latency
         return _vnni(e, groups, offset, rows)
     if e.target.isa == "avx2":
         one = _avx2_signed if offset == 128 else _avx2_small

@@ -8,113 +8,119 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .dot import SHORT, Group, Weights, group_dots
+from .dot import SHORT, group_dots
 from .formats import I4G, I4G_UNIT, I8R_SCALES, Q8_GROUP, Q8_SCALE, ROWS
 from .ir import BYTE, FLOAT, LONG, WORD, Emitter, Value, vector
 
 VECTOR = 64
 """Bytes of a stored vector."""
 
-AHEAD = 2048
-"""Bytes the memory is asked for ahead of use by 512-bit kernels. Processors fetch a stream ahead by themselves, but
-the more instructions a line costs, the fewer lines they keep in flight; narrower kernels gain nothing from asking."""
+AHEAD = {512: 2048, 256: 512, 128: 512}
+"""Bytes the memory is asked for ahead of use, by register width (measured). Processors fetch a stream ahead by
+themselves, but the more instructions a line costs, the fewer lines they keep in flight."""
 
 
 class PackedTile:
-    """Writes the product of one block with `positions` activation records.
+    """Writes the product of some rows of a block with activation records.
 
-    The 16 rows are `parts` registers of `rows` 32-bit sums each; `sums` in the methods is [part][position], flat.
+    A stored vector is cut into parts of one register, `rows` rows each; `parts` are the byte offsets of those that are
+    computed at the same time. `sums` in the methods is [part][position], flat.
     """
 
-    def __init__(self, e: Emitter, positions: int, w: Value, k: Value, xs: Value) -> None:
-        self.e, self.w, self.k = e, w, k
-        self.positions = positions
-        self.parts = 512 // e.target.vector
-        self.rows = ROWS // self.parts
-        self.floats = vector(FLOAT, self.rows)
-        self.x = [e.load(LONG, e.offset(xs, 8 * j)) for j in range(positions)]
+    def __init__(self, e: Emitter, w: Value, x: Sequence[Value], rows: int, parts: Sequence[Value]) -> None:
+        self.e, self.w, self.x, self.rows, self.parts = e, w, x, rows, parts
+        self.floats = vector(FLOAT, rows)
 
     def zeros(self) -> list[Value]:
         """Sums to start from."""
-        return [self.e.constant(self.floats, 0.0)] * (self.parts * self.positions)
+        return [self.e.constant(self.floats, 0.0)] * (len(self.parts) * len(self.x))
 
-    def accumulate(self, sums: list[Value], part: int, dots: list[Value], at: Sequence[Value], scale: Value) -> None:
-        """Add a group's integers of one part: sums += dots * weight scale (if not None) * activation scale."""
+    def accumulate(
+        self, sums: list[Value], part: int, dots: Sequence[Value], records: Sequence[Value], scale: Value | None
+    ) -> None:
+        """Add the integers of a group: sums[part] += dots * weight scale (if there is one) * activation scale."""
         e = self.e
-        for j, address in enumerate(at):
+        for j, record in enumerate(records):
             value = e.b.sitofp(dots[j], self.floats)
             if scale is not None:
                 value = e.b.fmul(value, scale)
-            activation = e.splat(e.load(FLOAT, e.offset(address, Q8_SCALE)), self.rows)
-            index = part * self.positions + j
+            activation = e.splat(e.load(FLOAT, e.offset(record, Q8_SCALE)), self.rows)
+            index = part * len(self.x) + j
             sums[index] = e.fma(value, activation, sums[index])
 
-    def records(self, group: Value, later: int = 0) -> list[Value]:
+    def records(self, group: Value, later: int) -> list[Value]:
         """Addresses of the q8 group `group` + `later` of each position."""
         return [self.e.offset(self.e.offset(x, group, Q8_GROUP), later * Q8_GROUP) for x in self.x]
 
     def prefetch(self, address: Value, size: int) -> None:
         """Ask for the lines that will be used AHEAD bytes after `address`."""
-        if self.e.target.vector == 512:
-            for line in range(0, size, VECTOR):
-                self.e.prefetch(self.e.offset(address, AHEAD + line))
-
-    def store(self, sums: list[Value], out: Value, scales: Value | None) -> None:
-        """Write float32 [positions][16], times the row scales at `scales` if there are any."""
-        e = self.e
-        for j in range(self.positions):
-            for part in range(self.parts):
-                value = sums[part * self.positions + j]
-                if scales is not None:
-                    value = e.b.fmul(value, e.load(self.floats, e.offset(scales, 4 * self.rows * part)))
-                e.store(value, e.offset(out, 4 * (ROWS * j + self.rows * part)))
+        for line in range(0, size, VECTOR):
+            self.e.prefetch(self.e.offset(address, AHEAD[self.e.target.vector] + line))
 
     def i8r_groups(self, group: Value, sums: list[Value], count: int) -> list[Value]:
         """Add `count` groups of 32 columns of an I8R block, from `group` on."""
-        e, size, width = self.e, 8 * VECTOR, 4 * self.rows
+        e, size = self.e, 8 * VECTOR
         sums = list(sums)
         base = e.offset(e.offset(self.w, group, size), I8R_SCALES)
         self.prefetch(base, count * size)
-        at = [self.records(group, later) for later in range(count)]
-        for part in range(self.parts):
-
-            def weights(first: Value) -> Weights:
-                return lambda step: e.load(vector(BYTE, width), e.offset(first, step * VECTOR))
-
-            starts = [e.offset(base, later * size + part * width) for later in range(count)]
-            groups: list[Group] = [(weights(start), x) for start, x in zip(starts, at, strict=True)]
-            for dots, x in zip(group_dots(e, groups, 128, self.rows), at, strict=True):
-                self.accumulate(sums, part, dots, x, None)
+        records = [self.records(group, later) for later in range(count)]
+        for part, offset in enumerate(self.parts):
+            starts = [e.offset(e.b.add(base, offset), later * size) for later in range(count)]
+            weights = [_Bytes(e, start, self.rows) for start in starts]
+            results = group_dots(e, list(zip(weights, records, strict=True)), 128, self.rows)
+            for later in range(count):
+                self.accumulate(sums, part, results[later], records[later], None)
         return sums
 
     def i4g_unit(self, unit: Value, sums: list[Value]) -> list[Value]:
-        """Add unit `unit` (64 columns) of an I4G block."""
-        e, rows = self.e, self.rows
+        """Add unit `unit` (two groups) of an I4G block."""
+        e = self.e
         sums = list(sums)
         base = e.offset(self.w, unit, I4G_UNIT)
         self.prefetch(base, I4G_UNIT)
-        at = [self.records(e.b.shl(unit, e.long(1)), group) for group in range(2)]
-        for part in range(self.parts):
-            starts = [e.offset(base, VECTOR + group * 4 * VECTOR + part * 4 * rows) for group in range(2)]
-            groups: list[Group] = [(_Nibbles(e, start, rows), x) for start, x in zip(starts, at, strict=True)]
-            results = group_dots(e, groups, 8, rows)
+        records = [self.records(e.b.shl(unit, e.long(1)), group) for group in range(2)]
+        for part, offset in enumerate(self.parts):
+            starts = [e.offset(e.b.add(base, offset), VECTOR + group * 4 * VECTOR) for group in range(2)]
+            weights = [_Nibbles(e, start, self.rows) for start in starts]
+            results = group_dots(e, list(zip(weights, records, strict=True)), 8, self.rows)
+            halves = e.b.add(base, e.b.lshr(offset, e.long(1)))  # 2 bytes a row beside 4 of a stored vector
             for group in range(2):
-                halves = e.load(vector(SHORT, rows), e.offset(base, 2 * (ROWS * group + rows * part)))
-                self.accumulate(sums, part, results[group], at[group], e.half_to_float(halves))
+                scale = e.half_to_float(e.load(vector(SHORT, self.rows), e.offset(halves, 2 * ROWS * group)))
+                self.accumulate(sums, part, results[group], records[group], scale)
         return sums
+
+    def store(self, sums: list[Value], out: Value, scales: Value | None) -> None:
+        """Write the sums of every position, times the row scales at `scales` if there are any."""
+        e = self.e
+        for part, offset in enumerate(self.parts):
+            for j in range(len(self.x)):
+                value = sums[part * len(self.x) + j]
+                if scales is not None:
+                    value = e.b.fmul(value, e.load(self.floats, e.b.add(scales, offset)))
+                e.store(value, e.offset(e.b.add(out, offset), 4 * ROWS * j))
+
+
+class _Bytes:
+    """Weights of an int8 group by step."""
+
+    def __init__(self, e: Emitter, start: Value, rows: int) -> None:
+        self._e, self._start, self._kind = e, start, vector(BYTE, 4 * rows)
+
+    def __call__(self, step: int) -> Value:
+        return self._e.load(self._kind, self._e.offset(self._start, step * VECTOR))
 
 
 class _Nibbles:
     """Weights of an int4 group by step: even steps are the low nibbles of a vector, odd steps the high ones."""
 
-    def __init__(self, e: Emitter, base: Value, rows: int) -> None:
-        self._e, self._base, self._rows = e, base, rows
+    def __init__(self, e: Emitter, start: Value, rows: int) -> None:
+        self._e, self._start, self._rows = e, start, rows
         self._both: Value = None
 
     def __call__(self, step: int) -> Value:
         e, words = self._e, vector(WORD, self._rows)
         if step % 2 == 0:
-            self._both = e.load(words, e.offset(self._base, step // 2 * VECTOR))
+            self._both = e.load(words, e.offset(self._start, step // 2 * VECTOR))
         value = self._both if step % 2 == 0 else e.b.lshr(self._both, e.constant(words, 4))
         return e.b.bitcast(e.b.and_(value, e.constant(words, 0x0F0F0F0F)), vector(BYTE, 4 * self._rows))
 
@@ -124,14 +130,27 @@ def packed_tile(e: Emitter, fmt: int, positions: int, w: Value, k: Value, xs: Va
 
     w: address of the block. k: columns. xs: address of int64[positions], the addresses of q8 records.
     """
-    tile = PackedTile(e, positions, w, k, xs)
-    zero, columns = e.long(0), 64 if fmt == I4G else 32
-    steps = e.b.sdiv(e.b.add(k, e.long(columns - 1)), e.long(columns))
-    if fmt == I4G:
-        sums = e.loop(zero, steps, 1, tile.zeros(), tile.i4g_unit)
-        tile.store(sums, out, None)
-        return
-    pairs = e.b.and_(steps, e.long(-2))
-    sums = e.loop(zero, pairs, 2, tile.zeros(), lambda group, sums: tile.i8r_groups(group, sums, 2))
-    sums = e.loop(pairs, steps, 1, sums, lambda group, sums: tile.i8r_groups(group, sums, 1))
-    tile.store(sums, out, w)
+    x = [e.load(LONG, e.offset(xs, 8 * j)) for j in range(positions)]
+    rows = e.target.vector // 32
+    width = 4 * rows
+
+    def product(parts: Sequence[Value]) -> None:
+        tile = PackedTile(e, w, x, rows, parts)
+        if fmt == I4G:
+            units = e.b.sdiv(e.offset(k, 63), e.long(64))
+            tile.store(e.loop(e.long(0), units, 1, tile.zeros(), tile.i4g_unit), out, None)
+            return
+        groups = e.b.sdiv(e.offset(k, 31), e.long(32))
+        pairs = e.b.and_(groups, e.long(-2))
+        sums = e.loop(e.long(0), pairs, 2, tile.zeros(), lambda group, sums: tile.i8r_groups(group, sums, 2))
+        sums = e.loop(pairs, groups, 1, sums, lambda group, sums: tile.i8r_groups(group, sums, 1))
+        tile.store(sums, out, w)
+
+    def one_part(offset: Value, _: list[Value]) -> list[Value]:
+        product([offset])
+        return []
+
+    if positions == 1:  # one pass over the block: memory is the limit
+        product([e.long(offset) for offset in range(0, VECTOR, width)])
+    else:  # a pass for each part, from the cache: registers are the limit
+        e.loop(e.long(0), e.long(VECTOR), width, [], one_part)

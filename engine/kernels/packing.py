@@ -157,19 +157,19 @@ def pack(fmt: int, w: Floats) -> Bytes:
 
 def unpack(fmt: int, blocks: Bytes, n: int, k: int) -> Floats:
     """The float32 [n, k] that blocks of `fmt` (I8R or I4G) stand for."""
+    if fmt not in (I8R, I4G):
+        raise ValueError(f"format {fmt} is not packed")
     count = -(-n // ROWS)
     blocks = np.ascontiguousarray(blocks).reshape(count, block_bytes(fmt, k))
     if fmt == I8R:
-        scales = np.ascontiguousarray(blocks[:, :I8R_SCALES]).view(np.float32)
+        row_scales = np.ascontiguousarray(blocks[:, :I8R_SCALES]).view(np.float32).reshape(-1, 1)
         stored = blocks[:, I8R_SCALES:].reshape(count, -1, ROWS, 4).transpose(0, 2, 1, 3)
         values = stored.reshape(count * ROWS, -1).astype(np.float32) - np.float32(128)
-        return (values * scales.reshape(-1, 1))[:n, :k]
-    if fmt == I4G:
-        units = blocks.reshape(count, -1, I4G_UNIT)
-        halves = np.ascontiguousarray(units[:, :, :64]).view(np.float16).reshape(count, -1, ROWS)
-        packed = units[:, :, 64:].reshape(count, -1, 8, ROWS, 4)
-        stored = np.stack((packed & 15, packed >> 4), axis=3).transpose(0, 4, 1, 2, 3, 5)
-        values = stored.reshape(count * ROWS, -1, GROUP).astype(np.float32) - np.float32(8)
-        scales = halves.transpose(0, 2, 1).reshape(count * ROWS, -1, 1).astype(np.float32)
-        return (values * scales).reshape(count * ROWS, -1)[:n, :k]
-    raise ValueError(f"format {fmt} is not packed")
+        return (values * row_scales)[:n, :k]
+    units = blocks.reshape(count, -1, I4G_UNIT)
+    halves = np.ascontiguousarray(units[:, :, :64]).view(np.float16).reshape(count, -1, ROWS)
+    scales = halves.transpose(0, 2, 1).reshape(count * ROWS, -1, 1).astype(np.float32)
+    packed = units[:, :, 64:].reshape(count, -1, 8, ROWS, 4)
+    stored = np.stack((packed & 15, packed >> 4), axis=3).transpose(0, 4, 1, 2, 3, 5)
+    values = stored.reshape(count * ROWS, -1, GROUP).astype(np.float32) - np.float32(8)
+    return (values * scales).reshape(count * ROWS, -1)[:n, :k]

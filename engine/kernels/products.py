@@ -30,7 +30,7 @@ register_jitable(formats.padded)
 
 def tile_positions(target: Target, fmt: int) -> tuple[int, ...]:
     """Tile sizes in positions, largest first: as many as there are registers for their sums."""
-    return (8, 4, 1) if target.vector == 512 and fmt in (I8R, I4G) else (4, 1)
+    return (8, 4, 1) if target.sums >= 16 and fmt in (I8R, I4G) else (4, 1)
 
 
 def rows_together(target: Target, positions: int) -> int:
