@@ -63,6 +63,7 @@ def matrix_bytes(fmt: int, n: int, k: int) -> int:
         return -(-n // ROWS) * block_bytes(fmt, k)
     return n * k * itemsize(fmt)
 
+
 Q8_GROUP = 48
 """Bytes of a group of 32 columns of a q8 record, the activations packed formats are multiplied with (`quantize`)."""
 
