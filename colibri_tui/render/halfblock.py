@@ -1,21 +1,32 @@
-"""Rows of coloured cells as Textual strips, fast enough for ten pictures a second.
+"""Rows of coloured cells as Textual strips, fast enough for ten pictures a second and cheap for the terminal.
 
-A frame of 76 layers x 256 experts is almost 10 000 cells. Building a style for each takes 200 ms; looking
-styles and escape sequences up in a table of at most 256 takes a few.
+A frame of 76 layers x 256 experts is almost 10 000 cells. Building a style for each takes 200 ms, and a whole escape
+sequence for each makes 380 KiB. Here every cell that can follow another is worked out once: which glyph needs the
+fewest new colours. A cell of two halves may be drawn as an upper half, as a lower half with its colours exchanged, or
+as a space. That leaves 25 to 155 KiB a frame, and a lookup a cell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import sub
+from typing import Final, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-from rich.color import ColorSystem
+from rich.color import Color, ColorSystem
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
+
+UPPER, LOWER = "▀", "▄"
+_EXCHANGED: Final = {UPPER: LOWER, LOWER: UPPER}
+
+
+class _Pen(NamedTuple):
+    """What a terminal would draw with: SGR codes of foreground and background, '' = default, and other attributes."""
+
+    ink: str
+    ground: str
+    other: str
 
 
 class CellStrip(Strip):
@@ -33,28 +44,83 @@ class CellStrip(Strip):
 
 
 class CellTable:
-    """Every cell that can occur, with its escape sequence, each `repeat` columns wide."""
+    """Every cell that can occur, each `repeat` columns wide, and every way from one to the next."""
 
     def __init__(self, looks: Sequence[tuple[str, Style]], repeat: int, color_system: ColorSystem) -> None:
-        """looks: (glyph, style) per index; color_system: of the console that will draw."""
+        """looks: (glyph, style) per index, at most 256; color_system: of the console that will draw."""
         self.repeat = repeat
         self._system = color_system
+        self._looks = looks
         self._segments = [Segment(glyph * repeat, style) for glyph, style in looks]
-        self._ansi = [self._escaped(segment) for segment in self._segments]
+        self._pens: list[_Pen | None] = [None]  # number 0: nothing is known about the terminal's pen
+        self._numbers: dict[_Pen, int] = {}
+        self._steps: dict[int, tuple[str, int]] = {}
 
-    def _escaped(self, segment: Segment) -> str:
-        """Return a segment as escape sequences that hold whatever was set before."""
-        codes = Strip.render_ansi(segment.style, self._system) if segment.style is not None else ""
-        return f"\x1b[0;{codes}m{segment.text}" if codes else f"\x1b[0m{segment.text}"
+    def strip(self, row: Sequence[int], before: Sequence[Segment] = (), after: Sequence[Segment] = ()) -> Strip:
+        """Return the strip of a row of indices between two margins."""
+        ansi = [self._plain(segment) for segment in before]
+        steps, pen = self._steps, 0
+        for cell in row:
+            step = steps.get(pen << 8 | cell)
+            if step is None:
+                step = steps[pen << 8 | cell] = self._step(pen, cell)
+            ansi.append(step[0])
+            pen = step[1]
+        ansi += [self._plain(segment) for segment in after]
+        segments = self._segments
+        width = len(row) * self.repeat + sum(segment.cell_length for segment in (*before, *after))
+        return CellStrip([*before, *[segments[cell] for cell in row], *after], width, "".join(ansi) + "\x1b[0m")
 
-    def strip(self, row: npt.NDArray[np.uint8], before: Sequence[Segment] = (), after: Sequence[Segment] = ()) -> Strip:
-        """Return the strip of a row of indices between two margins; equal neighbours become one segment."""
-        ends = [*(np.flatnonzero(row[1:] != row[:-1]) + 1).tolist(), len(row)]
-        lengths = map(sub, ends, [0, *ends])
-        runs = list(zip(row[np.array(ends) - 1].tolist(), lengths, strict=True))
-        segments, ansi = self._segments, self._ansi
-        cells = [segments[c] if n == 1 else Segment(segments[c].text * n, segments[c].style) for c, n in runs]
-        text = [ansi[c] if n == 1 else ansi[c] + segments[c].text * (n - 1) for c, n in runs]
-        text = [*map(self._escaped, before), *text, *map(self._escaped, after), "\x1b[0m"]
-        margins = sum(segment.cell_length for segment in (*before, *after))
-        return CellStrip([*before, *cells, *after], len(row) * self.repeat + margins, "".join(text))
+    def _step(self, pen: int, cell: int) -> tuple[str, int]:
+        """Return the shortest way to draw a cell after a pen, and the pen's number then."""
+        now = self._pens[pen]
+        glyph, style = self._looks[cell]
+        ways = [_draw(now, glyph * self.repeat, target) for glyph, target in self._equals(now, glyph, style)]
+        text, then = min(ways, key=lambda way: len(way[0].encode()))
+        if then not in self._numbers:
+            self._numbers[then] = len(self._pens)
+            self._pens.append(then)
+        return text, self._numbers[then]
+
+    def _equals(self, now: _Pen | None, glyph: str, style: Style) -> list[tuple[str, _Pen]]:
+        """Return the glyphs and pens that look the same as a cell."""
+        pen = self._pen(style)
+        equals = [(glyph, pen)]
+        if glyph in _EXCHANGED and pen.ink and pen.ground:
+            upper, lower = style.color, style.bgcolor
+            equals.append((_EXCHANGED[glyph], self._pen(Style(color=lower, bgcolor=upper))))
+            if upper == lower:
+                glyph = " "
+        if glyph == " " and not pen.other:
+            # A space has no ink: that of the last cell will do.
+            equals.append((" ", pen._replace(ink=now.ink if now else "")))
+        return equals
+
+    def _pen(self, style: Style) -> _Pen:
+        """Return the SGR codes of a style."""
+        bare = Style(
+            bold=style.bold, dim=style.dim, italic=style.italic, underline=style.underline, reverse=style.reverse
+        )
+        return _Pen(self._codes(style.color, True), self._codes(style.bgcolor, False), self._attributes(bare))
+
+    def _codes(self, colour: Color | None, ink: bool) -> str:
+        if colour is None or colour.is_default:
+            return ""
+        return ";".join(colour.downgrade(self._system).get_ansi_codes(ink))
+
+    def _attributes(self, bare: Style) -> str:
+        return Strip.render_ansi(bare, self._system)
+
+    def _plain(self, segment: Segment) -> str:
+        """Return a segment outside the picture, whatever the pen was; afterwards the pen is not known."""
+        return _draw(None, segment.text, self._pen(segment.style or Style()))[0]
+
+
+def _draw(now: _Pen | None, text: str, then: _Pen) -> tuple[str, _Pen]:
+    """Return text with what has to change before it."""
+    if now is None or now.other != then.other or (now.ink and not then.ink) or (now.ground and not then.ground):
+        codes = ["0", then.other, then.ink, then.ground]
+    else:
+        codes = [new for old, new in ((now.ink, then.ink), (now.ground, then.ground)) if old != new]
+    sequence = ";".join(code for code in codes if code)
+    return (f"\x1b[{sequence}m{text}" if sequence else text), then

@@ -176,7 +176,7 @@ class Atlas(Widget, can_focus=True):
         self._frame = frame
         for row in rows:
             before, after = self._margins(row)
-            self._strips[self._top + row] = self._table.strip(frame.cells[row], before, after)
+            self._strips[self._top + row] = self._table.strip(frame.cells[row].tolist(), before, after)
         if rows:
             self.refresh(*self._regions(rows))
 

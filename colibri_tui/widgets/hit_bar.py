@@ -90,7 +90,7 @@ class HitBar(Static):
     """The shares as bars, or with one line of room as words."""
 
     ALLOW_SELECT = False
-    DEFAULT_CSS = "HitBar { height: auto; width: 1fr; }"
+    DEFAULT_CSS = "HitBar { height: 9; width: 1fr; }"
 
     def __init__(self, looks: Looks, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -123,15 +123,16 @@ class HitBar(Static):
         self._draw()
 
     def _draw(self) -> None:
+        """Draw again; the style sheet gives the height, so the screen's layout stays as it is."""
         width, height = self.size
         if self._reads is None or not width:
-            self.update("")
+            self.update("", layout=False)
             return
         turn, ever = self._reads
         if height == 1:
-            self.update(one_line(turn.total if turn.total.total else ever.total, self._looks))
+            self.update(one_line(turn.total if turn.total.total else ever.total, self._looks), layout=False)
             return
         lines = block("this answer", turn, self._looks, width)
         if height > BLOCK + 1:
             lines += block("since loading", ever, self._looks, width)
-        self.update(Content("\n").join([*lines, read_line(turn, ever, width)]))
+        self.update(Content("\n").join([*lines, read_line(turn, ever, width)]), layout=False)

@@ -38,7 +38,7 @@ class Loading(Static):
     def show(self, stage: str, done: int, total: int) -> None:
         """Show progress: `done` of `total`, or no bar when the total is not known (0)."""
         bar = meter(done / total, BAR, self._glyphs.bar, self._glyphs.bar_rest) + "  " if total > 0 else ""
-        self.update(Content.assemble((bar, "$accent"), progress_text(stage, done, total)))
+        self.update(Content.assemble((bar, "$accent"), progress_text(stage, done, total)), layout=False)
         self.add_class("-shown")
 
     def hide(self) -> None:

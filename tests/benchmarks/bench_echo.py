@@ -1,0 +1,98 @@
+"""How long a key takes to its echo while the engine answers at full speed: the whole program on a pseudo-terminal.
+
+    python -m tests.benchmarks.bench_echo [--keys N] [--token-s S] [--size WxH]
+
+A fake engine in its own process answers without end; the atlas is drawn live. Keys are pressed one at a time at
+irregular moments; the echo has come when the terminal's screen shows the letter in the composer. Prints median, p90,
+p99 and the largest, in milliseconds, idle first and then while answering.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import select
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from tests.e2e.terminal import Terminal
+from tests.fake_engine import FACTORY, write_model
+
+PROGRAM = f"import sys; from colibri_tui.cli import main; sys.exit(main(factory={FACTORY!r}))"
+TIMEOUT_S = 5.0
+WORDS = "experts stream from disk **while** the `kernel` computes, and the answer goes on; "
+
+
+def drain(terminal: Terminal, seconds: float) -> None:
+    """Read what comes for some time, as a terminal does."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        if select.select([terminal._master], [], [], left)[0]:
+            os.read(terminal._master, 1 << 16)
+
+
+def echo_ms(terminal: Terminal, key: str) -> float:
+    """Press a key and wait until the terminal is told to write it: a letter that nothing else on the screen has."""
+    start = time.monotonic()
+    os.write(terminal._master, key.encode())
+    seen = b""
+    while time.monotonic() - start < TIMEOUT_S:
+        if select.select([terminal._master], [], [], 0.05)[0]:
+            seen = seen[-256:] + os.read(terminal._master, 1 << 16)
+            if key.encode() in seen:
+                return (time.monotonic() - start) * 1000
+    raise TimeoutError(f"no echo of {key!r}")
+
+
+def measure(terminal: Terminal, keys: int, seed: int) -> list[float]:
+    """Press `keys` keys and return the delays."""
+    rng = random.Random(seed)
+    delays = []
+    for n in range(keys):
+        drain(terminal, 0.05 + rng.random() * 0.15)
+        delays.append(echo_ms(terminal, LETTERS[n % len(LETTERS)]))
+    return delays
+
+
+def report(name: str, delays: list[float]) -> None:
+    """Print one line."""
+    ranked = sorted(delays)
+    p90, p99 = (ranked[min(len(ranked) - 1, int(len(ranked) * share))] for share in (0.90, 0.99))
+    print(
+        f"{name:>10}  median {statistics.median(ranked):5.1f}  p90 {p90:5.1f}  p99 {p99:5.1f}  max {ranked[-1]:5.1f} ms"
+    )
+
+
+LETTERS = [chr(0x400 + n) for n in range(0x10, 0x50)]
+"""Cyrillic letters: the answer and the rest of the screen have none."""
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keys", type=int, default=200)
+    parser.add_argument("--token-s", type=float, default=0.0, help="seconds a token of the fake engine takes")
+    parser.add_argument("--size", default="200x60", type=lambda text: tuple(map(int, re.split("x", text))))
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        model = write_model(
+            Path(folder) / "fake", layers=76, dense_layers=1, experts=256, reply=WORDS * 40, length=10**9,
+            token_s=given.token_s, context=10**9,
+        )  # fmt: skip
+        columns, lines = given.size
+        with Terminal(PROGRAM, [str(model)], Path(folder) / "home", columns, lines) as terminal:
+            terminal.wait_for("ready")
+            report("idle", measure(terminal, given.keys, 1))
+            os.write(terminal._master, b"\x03")
+            drain(terminal, 2.0)
+            os.write(terminal._master, b"go on\r")
+            drain(terminal, 3.0)
+            report("answering", measure(terminal, given.keys, 2))
+
+
+if __name__ == "__main__":
+    main()
