@@ -11,9 +11,9 @@ from typing import Any
 from numba import njit, types
 from numba.extending import intrinsic
 
-from .ir import FLOAT, ROUND, VOID, WORD, Emitter, Value, function, lanes_of, vector
+from .ir import FLOAT, LONG, ROUND, VOID, WORD, Emitter, Value, function, lanes_of, vector
 from .isa import TARGET
-from .symbols import kernel
+from .symbols import emitted, kernel
 
 LANES = 16
 
@@ -71,12 +71,11 @@ def write_silu_mul(e: Emitter, gate: Value, up: Value, n: Value, out: Value) -> 
 
 
 def write_exp_sub_sum(e: Emitter, x: Value, n: Value, m: Value) -> Value:
-    """The body of `exp_sub_sum`; `m` as the bits of a float32 in an int64."""
-    largest = e.b.bitcast(e.b.trunc(m, WORD), FLOAT)
+    """The body of `exp_sub_sum`."""
 
     def elements(index: Value, total: Value) -> list[Value]:
         at, lanes = e.offset(x, index, 4), lanes_of(total)
-        value = exp(e, e.b.fsub(e.load(total.type, at), e.splat(largest, lanes)))
+        value = exp(e, e.b.fsub(e.load(total.type, at), e.splat(m, lanes)))
         e.store(value, at)
         return [e.b.fadd(total, value)]
 
@@ -89,25 +88,6 @@ def write_exp_sub_sum(e: Emitter, x: Value, n: Value, m: Value) -> Value:
 
 
 @intrinsic
-def _emit_silu_mul(typingctx: Any, gate: Any, up: Any, n: Any, out: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.call(function(builder.module, TARGET, "colibri_emit_silu", 4, VOID, write_silu_mul), args)
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 4), codegen
-
-
-@intrinsic
-def _emit_exp_sub_sum(typingctx: Any, x: Any, n: Any, m: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        bits = builder.zext(builder.bitcast(args[2], WORD), args[1].type)
-        written = function(builder.module, TARGET, "colibri_emit_exp", 3, FLOAT, write_exp_sub_sum)
-        return builder.call(written, [args[0], args[1], bits])
-
-    return types.float32(types.int64, types.int64, types.float32), codegen
-
-
-@intrinsic
 def exp32(typingctx: Any, x: Any) -> Any:
     """exp(x) in float32, the same bits as in `exp_sub_sum` and `silu_mul`."""
 
@@ -117,14 +97,23 @@ def exp32(typingctx: Any, x: Any) -> Any:
     return types.float32(types.float32), codegen
 
 
-@kernel("void(int64, int64, int64, int64)")
+SILU_MUL = "void(int64, int64, int64, int64)"
+EXP_SUB_SUM = "float32(int64, int64, float32)"
+_emitted_silu = emitted(SILU_MUL, lambda module: function(module, TARGET, "silu", 4, VOID, write_silu_mul))
+_emitted_exp = emitted(
+    EXP_SUB_SUM,
+    lambda module: function(module, TARGET, "exp", [LONG, LONG, FLOAT], FLOAT, write_exp_sub_sum),
+)
+
+
+@kernel(SILU_MUL)
 def _silu_mul(gate: int, up: int, n: int, out: int) -> None:
-    _emit_silu_mul(gate, up, n, out)
+    _emitted_silu(gate, up, n, out)
 
 
-@kernel("float32(int64, int64, float32)")
+@kernel(EXP_SUB_SUM)
 def _exp_sub_sum(x: int, n: int, m: float) -> float:
-    return _emit_exp_sub_sum(x, n, m)
+    return _emitted_exp(x, n, m)
 
 
 @njit(cache=True, nogil=True)

@@ -175,15 +175,21 @@ class Emitter:
 
 
 def function(
-    module: ir.Module, target: Target, name: str, arguments: int, result: Any, write: Callable[..., Value | None]
+    module: ir.Module,
+    target: Target,
+    name: str,
+    arguments: int | Sequence[Any],
+    result: Any,
+    write: Callable[..., Value | None],
 ) -> Any:
-    """The internal function `name` of int64 arguments, written on first use by `write(emitter, *arguments)`.
+    """The internal function `name`, written on first use by `write(emitter, *arguments)`.
 
-    `write` returns the value to return, None for a void function.
+    arguments: their types, or how many int64 there are. `write` returns the value to return, None for a void function.
     """
     if name in module.globals:
         return module.globals[name]
-    written = ir.Function(module, ir.FunctionType(result, [LONG] * arguments), name)
+    kinds = [LONG] * arguments if isinstance(arguments, int) else arguments
+    written = ir.Function(module, ir.FunctionType(result, kinds), name)
     written.linkage = "internal"
     written.attributes.add("noinline")
     written.attributes.add("nounwind")

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..errors import EngineError
 from .formats import GROUP, I4G, I4G_UNIT, I8R, I8R_SCALES, ROWS, block_bytes, padded
+from .rounding import group_peaks, round_groups
 
 Floats = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.uint8]
@@ -46,39 +47,6 @@ def quantize_i8r(w: Floats) -> tuple[Int8, Floats]:
     return q, scales
 
 
-def _round_i4(groups: Floats, scales: Floats) -> tuple[Int8, Floats]:
-    """Round [32, g] by scales [g]: integers -8..7 and the squared error of each group."""
-    inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales != 0)
-    values = groups * inverse
-    np.rint(values, out=values)
-    np.minimum(values, 7, out=values)
-    np.maximum(values, -8, out=values)
-    q = values.astype(np.int8)
-    values *= scales
-    values -= groups
-    values *= values
-    return q, values.sum(axis=0)
-
-
-def _best_i4(groups: Floats) -> tuple[Int8, Halves]:
-    """Integers and float16 scales of groups [32, g]: of the DIVISORS the one with the smallest squared error."""
-    high, low = groups.max(axis=0), groups.min(axis=0)
-    peaks = np.where(high > -low, high, low)
-    _check_finite(peaks)
-    best_q: Int8 = np.zeros(groups.shape, np.int8)
-    best_scale = np.zeros(len(peaks), np.float16)
-    best_error = np.full(len(peaks), np.inf, np.float32)
-    limit = np.float32(np.finfo(np.float16).max)
-    for divisor in DIVISORS:
-        scale = np.clip(peaks / np.float32(-divisor), -limit, limit).astype(np.float16)
-        q, error = _round_i4(groups, scale.astype(np.float32))
-        better = error < best_error
-        np.copyto(best_q, q, where=better)
-        np.copyto(best_scale, scale, where=better)
-        np.minimum(best_error, error, out=best_error)
-    return best_q, best_scale
-
-
 def quantize_i4g(w: Floats) -> tuple[Int8, Halves]:
     """Round float32 [n, k] to int4 -8..7 (in int8 [n, k]) with a float16 scale for 32 columns [n, ceil(k/32)].
 
@@ -87,18 +55,21 @@ def quantize_i4g(w: Floats) -> tuple[Int8, Halves]:
     """
     n, k = w.shape
     count = -(-k // GROUP)
+    whole: Floats = np.ascontiguousarray(w, np.float32)
+    if k % GROUP:
+        whole = np.pad(whole, ((0, 0), (0, count * GROUP - k)))
+    peaks = np.empty(n * count, np.float32)
+    group_peaks(whole.ctypes.data, len(peaks), peaks.ctypes.data)
+    _check_finite(peaks)
+    limit = np.float32(np.finfo(np.float16).max)
+    wanted = np.clip(peaks / np.array(DIVISORS, np.float32)[:, None] * np.float32(-1), -limit, limit)
+    candidates = wanted.astype(np.float16)
+    scales = candidates.astype(np.float32)
     q = np.empty((n, count * GROUP), np.int8)
-    scales = np.empty((n, count), np.float16)
-    step = max(1, CHUNK // (count * GROUP))
-    for row in range(0, n, step):
-        part = w[row : row + step]
-        if k % GROUP:
-            part = np.pad(part, ((0, 0), (0, count * GROUP - k)))
-        # Groups side by side: numpy is slow along a short last axis.
-        best_q, best_scales = _best_i4(np.ascontiguousarray(part.reshape(-1, GROUP).T))
-        q[row : row + step] = best_q.T.reshape(len(part), -1)
-        scales[row : row + step] = best_scales.reshape(len(part), -1)
-    return q[:, :k], scales
+    chosen = np.empty(len(peaks), np.uint8)
+    round_groups(whole.ctypes.data, len(peaks), scales.ctypes.data, len(DIVISORS), q.ctypes.data, chosen.ctypes.data)
+    best = np.take_along_axis(candidates, chosen[None].astype(np.intp), axis=0)
+    return q[:, :k], best.reshape(n, count)
 
 
 def _blocks_of_words(q: Int8, columns: int) -> npt.NDArray[np.uint32]:

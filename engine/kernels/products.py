@@ -20,7 +20,7 @@ from .formats import BF16, F16, F32, GROUP, I4G, I4G_UNIT, I8R, I8R_SCALES, ROWS
 from .ir import FLOAT, VOID, WORD, Emitter, Value, function
 from .isa import TARGET, Target
 from .packed_tile import packed_tile
-from .symbols import kernel
+from .symbols import emitted, kernel
 
 block_bytes = register_jitable(formats.block_bytes)
 matrix_bytes = register_jitable(formats.matrix_bytes)
@@ -66,15 +66,8 @@ def write_product(module: ir.Module, target: Target, fmt: int) -> Any:
 
 
 def _product(fmt: int) -> Any:
-    @intrinsic
-    def product(typingctx: Any, w: Any, rows: Any, k: Any, xs: Any, s: Any, out: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            builder.call(write_product(builder.module, TARGET, fmt), args)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 6), codegen
-
-    return product
+    signature = "void(int64, int64, int64, int64, int64, int64)"
+    return emitted(signature, lambda module: write_product(module, TARGET, fmt))
 
 
 _f32, _f16, _bf16, _i8r, _i4g = (_product(fmt) for fmt in (F32, F16, BF16, I8R, I4G))

@@ -13,15 +13,13 @@ every processor.
 
 from __future__ import annotations
 
-from typing import Any
-
-from numba import njit, types
-from numba.extending import intrinsic, register_jitable
+from numba import njit
+from numba.extending import register_jitable
 
 from .formats import GROUP, Q8_GROUP, Q8_SCALE, Q8_SUM8, Q8_SUM128
 from .ir import BYTE, FLOAT, LONG, ROUND, ROUND_BITS, VOID, WORD, Emitter, Value, function, vector
 from .isa import TARGET
-from .symbols import kernel
+from .symbols import emitted, kernel
 
 HALF_GROUP = GROUP // 2
 TINY = 2.0**-120
@@ -87,18 +85,13 @@ def write_quantize(e: Emitter, x: Value, k: Value, q: Value) -> None:
     e.loop(whole, b.and_(e.offset(k, 63), e.long(-64)), GROUP, [], last_groups)
 
 
-@intrinsic
-def _emit_quantize(typingctx: Any, x: Any, k: Any, q: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.call(function(builder.module, TARGET, "colibri_emit_q8", 3, VOID, write_quantize), args)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), codegen
+SIGNATURE = "void(int64, int64, int64)"
+_emitted = emitted(SIGNATURE, lambda module: function(module, TARGET, "q8_record", 3, VOID, write_quantize))
 
 
-@kernel("void(int64, int64, int64)")
+@kernel(SIGNATURE)
 def _quantize_q8(x: int, k: int, q: int) -> None:
-    _emit_quantize(x, k, q)
+    _emitted(x, k, q)
 
 
 @njit(cache=True, nogil=True)

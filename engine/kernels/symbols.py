@@ -8,14 +8,36 @@ symbol alone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import Parameter, Signature
 from typing import Any
 
 import llvmlite.binding as llvm
 from numba import cfunc, types
 from numba.core import sigutils
+from numba.extending import intrinsic
 
 _compiled: list[Any] = []
 """Keeps the machine code behind the symbols alive."""
+
+
+def emitted(signature: str, written: Callable[[Any], Any]) -> Any:
+    """An intrinsic of this numba signature that calls an emitted function.
+
+    written: returns the function of an LLVM module (`ir.function`), writing it there on first use.
+    """
+    arguments, result = sigutils.normalize_signature(signature)
+
+    def call(typingctx: Any, *values: Any) -> Any:
+        def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+            value = builder.call(written(builder.module), args)
+            return context.get_dummy_value() if result == types.void else value
+
+        return result(*arguments), codegen
+
+    names = ["typingctx", *(f"argument{i}" for i in range(len(arguments)))]
+    parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # numba wants to see each of them
+    return intrinsic(call)
 
 
 def kernel(signature: str) -> Callable[[Callable[..., Any]], Any]:

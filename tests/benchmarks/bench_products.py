@@ -19,14 +19,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
 from engine.kernels import formats, isa
 from engine.kernels.ir import LONG, WORD, Emitter, function, vector
 from engine.kernels.packing import pack
 from engine.kernels.products import product16
 from engine.kernels.quantize import q8_bytes, quantize_q8
+from engine.kernels.symbols import emitted
 
 NAMES = {"f32": formats.F32, "f16": formats.F16, "bf16": formats.BF16, "i8r": formats.I8R, "i4g": formats.I4G}
 SLICE = 32 << 20
@@ -47,19 +47,13 @@ def _read(e: Emitter, start: Any, size: Any) -> Any:
     return e.b.zext(e.call("llvm.vector.reduce.add.v16i32", WORD, [total]), LONG)
 
 
-@intrinsic
-def read_memory(typingctx: Any, start: Any, size: Any) -> Any:
-    """Load every byte of [start, start + size) and return a checksum; size is a multiple of 512."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.call(function(builder.module, isa.TARGET, "bench_read", 2, LONG, _read), args)
-
-    return types.int64(types.int64, types.int64), codegen
+_read_memory = emitted("int64(int64, int64)", lambda module: function(module, isa.TARGET, "read", 2, LONG, _read))
 
 
 @njit(nogil=True)
 def stream(start: int, size: int) -> int:
-    return read_memory(start, size)
+    """Load every byte of [start, start + size) and return a checksum; size is a multiple of 512."""
+    return _read_memory(start, size)
 
 
 @njit(nogil=True)

@@ -10,9 +10,9 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
-from engine.kernels import activations, isa, quantize
+from engine.kernels import activations, isa, quantize, rounding
 from engine.kernels.formats import BF16, F16, F32, I4G, I8R
-from engine.kernels.ir import FLOAT, VOID, function
+from engine.kernels.ir import FLOAT, LONG, VOID, function
 from engine.kernels.packing import pack, unpack
 from engine.kernels.products import write_product
 from engine.kernels.quantize import q8_bytes
@@ -40,7 +40,9 @@ def write_all(target: isa.Target) -> ir.Module:
     functions = [
         function(module, target, "quantize_q8", 3, VOID, quantize.write_quantize),
         function(module, target, "silu_mul", 4, VOID, activations.write_silu_mul),
-        function(module, target, "exp_sub_sum", 3, FLOAT, activations.write_exp_sub_sum),
+        function(module, target, "group_peaks", 3, VOID, rounding.write_group_peaks),
+        function(module, target, "round_groups", 6, VOID, rounding.write_round_groups),
+        function(module, target, "exp_sub_sum", [LONG, LONG, FLOAT], FLOAT, activations.write_exp_sub_sum),
     ]
     for written in functions:
         written.linkage = "external"
@@ -74,13 +76,12 @@ class Kernels:
         tm = machine(llvm.get_process_triple(), cpu or llvm.get_host_cpu_name(), features)
         self._engine = llvm.create_mcjit_compiler(optimised(write_all(isa.target(level, isa.FEATURES)), tm), tm)
         self._engine.finalize_object()
-        self.quantize_q8 = self._function("quantize_q8", None, 3)
-        self.silu_mul = self._function("silu_mul", None, 4)
-        self.exp_sub_sum = self._function("exp_sub_sum", ctypes.c_float, 3)
-        self._products = {fmt: self._function(f"colibri_product_{fmt}", None, 6) for fmt in FORMATS.values()}
+        self.quantize_q8 = self._function("quantize_q8", 3)
+        self.silu_mul = self._function("silu_mul", 4)
+        self._products = {fmt: self._function(f"colibri_product_{fmt}", 6) for fmt in FORMATS.values()}
 
-    def _function(self, name: str, result: type | None, arguments: int):
-        kind = ctypes.CFUNCTYPE(result, *[ctypes.c_int64] * arguments)
+    def _function(self, name: str, arguments: int):
+        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * arguments)
         return kind(self._engine.get_function_address(name))
 
     def product16(self, fmt: int, w: int, rows: int, k: int, xs: int, s: int, out: int) -> None:
