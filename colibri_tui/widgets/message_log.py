@@ -182,14 +182,11 @@ class MessageLog(VerticalScroll, inherit_bindings=False):
 
     def _count_unseen(self, *, same_width: bool) -> None:
         end = self._end
-        rows = [(view, region) for view, region in self._regions]
-        position = next((n for n, (view, _region) in enumerate(rows) if end is not None and view is end.view), None)
-        if end is None or position is None:
-            self.unseen = 0
+        top = next((region.y for view, region in self._regions if end is not None and view is end.view), None)
+        if end is None or top is None:
             return
-        region = rows[position][1]
-        below = rows[-1][1].bottom - region.y
+        rows = self._regions[-1][1].bottom - top
         if same_width:
-            self.unseen = max(below - end.rows, 0)
-        else:
-            self._end = _End(end.view, below - self.unseen)
+            self.unseen = max(rows - end.rows, 0)
+        else:  # every line may be wrapped anew; what was not seen before is not seen now
+            self._end = _End(end.view, rows - self.unseen)

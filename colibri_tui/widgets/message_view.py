@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from textual.content import Content, Span
 from textual.events import Click
@@ -62,30 +62,16 @@ class MessageView(RowView):
     class ActionPressed(Message):
         """One of a notice's actions was clicked."""
 
-        def __init__(self, view: MessageView, key: str) -> None:
+        def __init__(self, key: str) -> None:
             super().__init__()
-            self.view = view
             self.key = key
-
-        @property
-        def control(self) -> MessageView:
-            """The message with the action."""
-            return self.view
 
     class CodePressed(Message):
         """The head of a piece of code was clicked."""
 
-        def __init__(self, view: MessageView, code: str) -> None:
+        def __init__(self, code: str) -> None:
             super().__init__()
-            self.view = view
             self.code = code
-
-        @property
-        def control(self) -> MessageView:
-            """The message with the code."""
-            return self.view
-
-    DEFAULT_CLASSES: ClassVar[str] = "message"
 
     def __init__(
         self,
@@ -97,7 +83,7 @@ class MessageView(RowView):
         if message.role == "error":
             severity = "error"
         gutter = _GUTTERS.get(message.role)
-        super().__init__(_NOTICE_GUTTERS[severity] if gutter is None else gutter, classes=f"-{message.role}")
+        super().__init__(_NOTICE_GUTTERS[severity] if gutter is None else gutter)
         self.message = message
         self.blocks = message_blocks(message, severity, actions)
 
@@ -112,10 +98,10 @@ class MessageView(RowView):
         row = self.row_at(event.y)
         if isinstance(key, str):
             event.stop()
-            self.post_message(self.ActionPressed(self, key))
+            self.post_message(self.ActionPressed(key))
         elif row is not None and row.code:
             event.stop()
-            self.post_message(self.CodePressed(self, row.code))
+            self.post_message(self.CodePressed(row.code))
 
 
 def message_blocks(

@@ -38,8 +38,8 @@ class RowView(Widget):
 
     DEFAULT_CSS = "RowView { height: auto; width: 1fr; }"
 
-    def __init__(self, gutter: Parts = (), *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, gutter: Parts = ()) -> None:
+        super().__init__()
         self.blocks: Sequence[Block] = ()
         self._gutter = gutter
         self._cursor = False

@@ -35,11 +35,6 @@ class TailView(MessageView):
         self._cursor = True
 
     @property
-    def running(self) -> bool:
-        """Whether the answer is still growing."""
-        return self._stream is not None
-
-    @property
     def source(self) -> str:
         """The text so far."""
         if self._stream is None:
