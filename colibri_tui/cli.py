@@ -23,6 +23,7 @@ from .commands.chat import chat
 from .commands.demo import demo
 from .commands.options import NAME, Program, write_options
 from .commands.run import run
+from .commands.trace import trace
 from .render.clean import clean
 
 INTERRUPTED: Final = 130
@@ -70,6 +71,7 @@ cli.add_command(chat)
 cli.add_command(run)
 cli.add_command(demo)
 cli.add_command(bench)
+cli.add_command(trace)
 
 
 def main(argv: Sequence[str] | None = None, *, factory: str = ENGINE) -> int:

@@ -6,7 +6,8 @@ the reader take more memory than a few times its block, and numbers outside the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,8 +28,8 @@ BLOCK = 8 << 20
 
 LINE_MAX = 1 << 18
 
-LAYERS_MAX = 1 << 12
-EXPERTS_MAX = 1 << 14
+LAYERS_MAX = 1 << 10
+EXPERTS_MAX = 1 << 12
 ROWS_MAX = 1 << 20
 NAMED_MAX = 5
 
@@ -61,12 +62,12 @@ class TraceReader:
     """A route trace. Iterate over it (once) for its `Lines`.
 
     lines: how many were good so far. malformed: how many were not; complaints: the first few of them, each a line
-    that names the file, the number and the reason.
+    that names the file, the number and the reason. position, size: bytes read, and those of the file.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.lines = self.malformed = 0
+        self.lines = self.malformed = self.position = self.size = 0
         self.complaints: list[str] = []
         self._number = 0  # lines read
 
@@ -74,8 +75,10 @@ class TraceReader:
         """Read on. Raises EngineError when the file cannot be read, or at its end when no line was good."""
         try:
             with self.path.open("rb") as file:
+                self.size = os.fstat(file.fileno()).st_size
                 rest = b""
                 while data := file.read(BLOCK):
+                    self.position += len(data)
                     whole, newline, tail = data.rpartition(b"\n")
                     if newline:
                         yield self._parse(rest + whole + newline)
@@ -106,6 +109,38 @@ class TraceReader:
         return Lines(call, row, layer, start[: good + 1], ids[: start[good]])
 
 
+def whole_forwards(pieces: Iterable[Lines]) -> Iterator[Lines]:
+    """Cut a trace where forwards end, that is where the next call's layer is not above the last one's."""
+    rest: Lines | None = None
+    for lines in pieces:
+        joined = lines if rest is None else _join_lines(rest, lines)
+        ends = np.flatnonzero((np.diff(joined.layer) <= 0) & (np.diff(joined.call) != 0))
+        if not len(ends):
+            rest = joined
+            continue
+        end = int(ends[-1]) + 1
+        yield _cut(joined, 0, end)
+        rest = _cut(joined, end, len(joined.layer))
+    if rest is not None and len(rest.layer):
+        yield rest
+
+
+def _cut(lines: Lines, begin: int, end: int) -> Lines:
+    start = lines.start[begin : end + 1]
+    ids = lines.ids[start[0] : start[-1]]
+    return Lines(lines.call[begin:end], lines.row[begin:end], lines.layer[begin:end], start - start[0], ids)
+
+
+def _join_lines(first: Lines, second: Lines) -> Lines:
+    return Lines(
+        np.concatenate((first.call, second.call)),
+        np.concatenate((first.row, second.row)),
+        np.concatenate((first.layer, second.layer)),
+        np.concatenate((first.start, second.start[1:] + first.start[-1])),
+        np.concatenate((first.ids, second.ids)),
+    )
+
+
 class LayerTrace(NamedTuple):
     """One layer of a trace. `calls` [forwards + 1] are boundaries in `rows`, `rows` [tokens + 1] in `ids`.
 
@@ -118,10 +153,10 @@ class LayerTrace(NamedTuple):
     ids: Ids
 
 
-def read_layers(reader: TraceReader) -> dict[int, LayerTrace]:
+def read_layers(trace: Iterable[Lines]) -> dict[int, LayerTrace]:
     """Read a whole trace into memory, layer by layer (about four bytes for every expert chosen)."""
     pieces: dict[int, list[tuple[Ints, Ints, Ids]]] = {}
-    for lines in reader:
+    for lines in trace:
         sizes = np.diff(lines.start)
         for layer in np.unique(lines.layer).tolist():
             mine = lines.layer == layer
