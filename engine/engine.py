@@ -7,8 +7,7 @@ in the cache. A new prompt that begins like it goes on from the longest common p
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +20,7 @@ from .board import Board, Counter, Phase, Tier
 from .checkpoint.files import ModelFiles
 from .checkpoint.index import Checkpoint
 from .errors import ContextOverflowError, EngineError
-from .events import Event, Hits, Loading, Notice, Plan, Prefill, Ready, Repin, StopReason, Token, Turn
+from .events import Event, Loading, Notice, Plan, Ready, Repin
 from .experts.placement import Placement
 from .experts.policies import FUNCTIONS, compile_policies
 from .experts.reader import ReaderPool
@@ -32,19 +31,18 @@ from .kernels.team import Team, physical_cores
 from .kernels.warm import compile_all, compile_kernels
 from .learning import Learning, Routed
 from .model.build import Lossy
-from .model.forward import Model, OnRoute, StoppedError
+from .model.conversation import Conversation
+from .model.forward import Model, OnRoute
 from .model.kv import KVCache, kv_bytes, kv_format
 from .model.spec import ModelSpec
 from .model.weights import Weights
 from .model.workspace import HEAD_ROWS, Workspace, is_packed, work_bytes
 from .options import EngineOptions
 from .plan import Needs, describe, make_plan
-from .text import ChatTemplate, GenerationDefaults, IncrementalDecoder, Message, Sampler, Sampling, Tokenizer
+from .text import ChatTemplate, GenerationDefaults, Message, Sampling, Tokenizer
+from .turn import TurnRun
 
 Progress = Callable[[Loading | Notice], None]
-
-_RECENT = 256
-"""Tokens that the repetition penalty looks back on."""
 
 
 def _silent(event: Loading | Notice) -> None:
@@ -61,7 +59,6 @@ class Engine:
     def __init__(self, folder: Path, options: EngineOptions, progress: Progress, shared_board: bool) -> None:
         self._options, self._folder = options, folder
         self._stopping = threading.Event()
-        self._held: list[int] = []
         self._tokenizer: Tokenizer | None = None
         self._template: ChatTemplate | None = None
         self.notices: list[str] = []
@@ -98,7 +95,9 @@ class Engine:
             placement = self._make_placement(plan)
             self._learning.attach(self.board, placement, self.readers, weights.experts, plan.pins // plan.slot_bytes)
             opened.callback(self._learning.close)
-            self.model = self._make_model(weights, plan, threads, placement)
+            kv = KVCache(self.spec, plan.context, self._kv_format(weights))
+            self.model = self._make_model(weights, plan, threads, placement, kv)
+            self.conversation = Conversation(self.model, kv, self.board)
             self._opened = opened.pop_all()
         self._on_route: OnRoute | None = self._trace.write if self._trace else None
         self.info = Ready(
@@ -171,13 +170,13 @@ class Engine:
         policy = self._options.policy or "auto"
         return Placement(self.board, plan.slots, plan.slot_bytes, plan.cap, self.spec.top_k, policy)
 
-    def _make_model(self, weights: Weights, plan: Plan, threads: int, placement: Placement) -> Model:
+    def _make_model(self, weights: Weights, plan: Plan, threads: int, placement: Placement, kv: KVCache) -> Model:
         options, spec = self._options, self.spec
         return Model(
             spec,
             weights,
             Workspace(spec, plan.chunk, threads),
-            KVCache(spec, plan.context, self._kv_format(weights)),
+            kv,
             placement,
             Streamer(weights.experts, placement, self.readers, self.board, self._learning.pins),
             self.board,
@@ -224,14 +223,14 @@ class Engine:
         routing decision.
         """
         tokens = self._checked(ids)
-        self._begin()
-        self._held = []
+        self.begin_turn()
+        self.conversation.forget()
         self.model.on_route = on_route or self._on_route
         result = np.empty((len(tokens), self.spec.vocab), np.float32)
         try:
             for start in range(0, len(tokens), self.info.plan.chunk):
                 block = tokens[start : start + self.info.plan.chunk]
-                self._forward(block, start, Phase.PREFILL)
+                self.conversation.forward(block, Phase.PREFILL)
                 for row in range(0, len(block), HEAD_ROWS):
                     count = min(HEAD_ROWS, len(block) - row)
                     result[start + row : start + row + count] = self.model.logits(row, count)
@@ -258,7 +257,7 @@ class Engine:
         """
         tokens = self._checked(ids)
         sampling = Sampling(max_tokens, temperature, nucleus, seed, repetition)
-        return _Turn(self, tokens, sampling, frozenset() if ignore_eos else self.eos_ids).run()
+        return TurnRun(self, tokens, sampling, frozenset() if ignore_eos else self.eos_ids).run()
 
     def _checked(self, ids: Sequence[int]) -> npt.NDArray[np.int64]:
         tokens = np.asarray(ids, np.int64)
@@ -278,7 +277,7 @@ class Engine:
 
     def forget(self) -> None:
         """Forget the conversation; what was learned stays."""
-        self._held = []
+        self.conversation.forget()
 
     def drop_experts(self) -> None:
         """Empty the expert cache, as after a start."""
@@ -289,18 +288,16 @@ class Engine:
         experts = self.info.top_k * len(self.spec.moe_layers) * self.info.expert_bytes
         return self.weights.read_per_token() + experts
 
-    def _begin(self) -> None:
+    @property
+    def stopping(self) -> bool:
+        """Whether the running turn was asked to stop."""
+        return self._stopping.is_set()
+
+    def begin_turn(self) -> None:
+        """Forget an earlier stop, and trace routing if that was asked for."""
         self._stopping.clear()
         self.model.clear_stop()
-
-    def _forward(self, block: npt.NDArray[np.int64], position: int, phase: Phase) -> None:
-        counters = self.board.counters
-        counters[Counter.PHASE] = phase
-        # What stands at and after `position` is being overwritten: it is held again only once it is whole.
-        del self._held[position:]
-        self.model.forward(block, position, phase)
-        self._held.extend(block.tolist())
-        counters[Counter.CONTEXT_USED] = len(self._held)
+        self.model.on_route = self._on_route
 
     def repin_for(self, history: str | Path) -> list[str]:
         """Go on with another history (a profile's), between turns: save this one, load that, pin what it ranks highest.
@@ -309,7 +306,7 @@ class Engine:
         """
         return self._learning.repin_for(Path(history))
 
-    def _after_turn(self, tokens: int) -> list[Notice | Repin]:
+    def after_turn(self, tokens: int) -> list[Notice | Repin]:
         """Save what was learned; returns what is to be told, after a turn of so many tokens."""
         told: list[str] = []
         if self._trace is not None:
@@ -334,126 +331,6 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-class _Turn:
-    """One turn: its clocks, its counters, its end."""
-
-    def __init__(
-        self, engine: Engine, tokens: npt.NDArray[np.int64], sampling: Sampling, eos_ids: frozenset[int]
-    ) -> None:
-        self._engine, self._tokens, self._sampling, self._eos_ids = engine, tokens, sampling, eos_ids
-        self._sampler = Sampler(sampling)
-        self._counters = engine.board.counters
-        self._before = self._counters.copy()
-        self._started = time.perf_counter()
-        self._prefilled = self._first = self._last = 0.0
-        self._made = 0
-
-    def run(self) -> Iterator[Event]:
-        """See Engine.generate."""
-        engine = self._engine
-        engine._begin()
-        engine.model.on_route = engine._on_route
-        stop: StopReason = "error"
-        failure: EngineError | None = None
-        try:
-            yield from self._prefill()
-            self._prefilled = time.perf_counter()
-            stop = yield from self._decode()
-        except StoppedError:
-            stop = "user"
-        except EngineError as error:
-            failure = error
-        finally:
-            self._counters[Counter.PHASE] = Phase.IDLE
-            summary = self._summary(stop)
-            told = engine._after_turn(int(self._counters[Counter.PREFILL_DONE]) + self._made)
-        yield from told
-        yield summary
-        if failure is not None:
-            raise failure
-
-    def _prefill(self) -> Iterator[Event]:
-        engine, tokens = self._engine, self._tokens
-        kept = _common_prefix(engine._held, tokens)
-        start = min(kept, len(tokens) - 1)  # the last token's logits are needed
-        total = len(tokens) - start
-        self._counters[Counter.PREFILL_DONE], self._counters[Counter.PREFILL_TOTAL] = 0, total
-        yield Prefill(0, total)
-        rows = 0
-        for at in range(start, len(tokens), engine.info.plan.chunk):
-            rows = min(engine.info.plan.chunk, len(tokens) - at)
-            engine._forward(tokens[at : at + rows], at, Phase.PREFILL)
-            self._counters[Counter.PREFILL_DONE] = at + rows - start
-            yield Prefill(at + rows - start, total)
-        self._logits = engine.model.logits(rows - 1, 1)[0]
-
-    def _decode(self) -> Generator[Event, None, StopReason]:
-        """Yield tokens; returns why it ended."""
-        engine, sampling = self._engine, self._sampling
-        decoder = IncrementalDecoder(engine.tokenizer) if engine._tokenizer is not None else None
-        recent = self._tokens[-_RECENT:].tolist()
-        limit = sampling.max_tokens if sampling.max_tokens is not None else engine.info.context
-        position = len(self._tokens)
-        while self._made < limit:
-            before = time.perf_counter_ns()
-            chosen = self._sampler.sample(self._logits, recent)
-            self._counters[Counter.SAMPLING_NS] += time.perf_counter_ns() - before
-            self._made += 1
-            self._counters[Counter.TOKENS] += 1
-            self._last = time.perf_counter()
-            self._first = self._first or self._last
-            ended = chosen in self._eos_ids
-            last = ended or self._made >= limit or position >= engine.info.context
-            text = ""
-            if decoder is not None:
-                # Bytes of a character that will never be finished come with the last token.
-                text = ("" if ended else decoder.push(chosen)) + (decoder.flush() if last else "")
-            yield Token(chosen, text)
-            if last:
-                return "eos" if ended else "length"
-            if engine._stopping.is_set():
-                return "user"
-            before = time.perf_counter_ns()
-            engine._forward(np.array([chosen], np.int64), position, Phase.DECODE)
-            self._logits = engine.model.logits(0, 1)[0]
-            self._counters[Counter.DECODE_NS] += time.perf_counter_ns() - before
-            recent = [*recent[-_RECENT + 1 :], chosen]
-            position += 1
-        return "length"
-
-    def _summary(self, stop: StopReason) -> Turn:
-        change = self._counters - self._before
-        now = time.perf_counter()
-        first = self._first or now
-        prefill = (self._prefilled or now) - self._started
-        decode = self._last - first if self._made > 1 else 0.0
-        kept, rows = int(change[Counter.KEFF_SUM]), int(change[Counter.KEFF_ROWS])
-
-        def hits(start: Counter) -> Hits:
-            return Hits(int(change[start]), int(change[start + 1]), int(change[start + 2]))
-
-        return Turn(
-            prompt_tokens=len(self._tokens),
-            tokens=self._made,
-            ttft_s=round(first - self._started, 4),
-            prefill_s=round(prefill, 4),
-            decode_s=round(decode, 4),
-            tok_s=round((self._made - 1) / decode, 3) if decode > 0 else 0.0,
-            hits=hits(Counter.HITS_PIN),
-            prefill_hits=hits(Counter.PREFILL_PIN),
-            bytes_read=int(change[Counter.BYTES_READ]),
-            keff=round(kept / rows, 3) if rows else 0.0,
-            stop=stop,
-        )
-
-
-def _common_prefix(held: Sequence[int], tokens: npt.NDArray[np.int64]) -> int:
-    """How many ids two sequences share from the start."""
-    count = min(len(held), len(tokens))
-    different = np.flatnonzero(np.asarray(held[:count], np.int64) != tokens[:count])
-    return int(different[0]) if len(different) else count
 
 
 def open_engine(path: str, options: EngineOptions, *, progress: Progress, shared_board: bool) -> Engine:

@@ -18,11 +18,13 @@ from . import (
     granite,
     hunyuan,
     jetmoe,
+    lfm2,
     llama4,
     minimax,
     mixtral,
     olmoe,
     phimoe,
+    qwen_hybrid,
     qwen_moe,
 )
 from .config import Config, shown
@@ -43,6 +45,7 @@ FAMILIES: dict[str, Callable[[Config], ModelSpec]] = {
     "hunyuan_v1_moe": hunyuan.spec,
     "kimi_k2": deepseek.v3_spec,
     "jetmoe": jetmoe.spec,
+    "lfm2_moe": lfm2.spec,
     "llama4": llama4.composite_spec,
     "llama4_text": llama4.text_spec,
     "minimax_m2": minimax.spec,
@@ -50,7 +53,10 @@ FAMILIES: dict[str, Callable[[Config], ModelSpec]] = {
     "olmoe": olmoe.spec,
     "phimoe": phimoe.spec,
     "qwen2_moe": qwen_moe.qwen2_spec,
+    "qwen3_5_moe": qwen_hybrid.composite_spec,
+    "qwen3_5_moe_text": qwen_hybrid.text_spec,
     "qwen3_moe": qwen_moe.qwen3_spec,
+    "qwen3_next": qwen_hybrid.next_spec,
 }
 """By config.json's `model_type`."""
 
@@ -78,7 +84,7 @@ def read_spec(values: Mapping[str, Any]) -> ModelSpec:
 
 def _check(spec: ModelSpec) -> None:
     """Refuse sizes that contradict each other before anything is allocated by them."""
-    for rope in {id(rope): rope for layer in spec.layers if (rope := layer.attention.rope)}.values():
+    for rope in {id(rope): rope for layer in spec.layers if (rope := getattr(layer.attention, "rope", None))}.values():
         inverse_frequencies(rope)
         softmax_factor(rope)
     for index, layer in enumerate(spec.layers):

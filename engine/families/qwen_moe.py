@@ -11,7 +11,7 @@ from ..model.spec import Attention, DenseMlp, Layer, Mixture, ModelSpec, Role, R
 from .config import Config
 from .names import STANDARD
 
-_QWEN2_NAMES: dict[Role, str] = {
+QWEN2_NAMES: dict[Role, str] = {
     **STANDARD,
     "shared_gate": "model.layers.{L}.mlp.shared_expert.gate_proj.weight",
     "shared_up": "model.layers.{L}.mlp.shared_expert.up_proj.weight",
@@ -70,7 +70,7 @@ def qwen2_spec(config: Config) -> ModelSpec:
         # Every second layer, and none from `max_window_layers` on: what the reference does when asked for windows.
         [sliding and index % 2 == 0 and index < limit for index in range(config.layers())],
     )
-    return _spec(config, attention, mixture, family="qwen2_moe", windows=windows, names=_QWEN2_NAMES)
+    return _spec(config, attention, mixture, family="qwen2_moe", windows=windows, names=QWEN2_NAMES)
 
 
 def qwen3_spec(config: Config) -> ModelSpec:

@@ -1,7 +1,7 @@
 """Grouped-query attention: normalise and rotate, store keys and values, attend.
 
-Attention walks the cache in tiles of KEY_TILE keys with the online softmax (Milakov & Gimelshein 2018): one pass, running
-maximum and sum per head. All query heads of a group share each key and value that is read. Tiles start at fixed
+Attention walks the cache in tiles of KEY_TILE keys with the online softmax (Milakov & Gimelshein 2018): one pass,
+running maximum and sum per head. All query heads of a group share each key and value that is read. Tiles start at fixed
 positions, so a row's result does not depend on how many rows are computed with it.
 """
 
@@ -43,8 +43,8 @@ def _clip(values: Any, n: int, limit: float) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _prepare(a: Any, row: int, heads: int, weight: int, cos: Any, sin: Any) -> None:
-    """Normalise, clip and rotate the `heads` heads of one q or k row in place."""
+def _prepare(a: Any, row: int, heads: int, stride: int, weight: int, cos: Any, sin: Any) -> None:
+    """Normalise, clip and rotate the `heads` heads of one q or k row in place, `stride` values apart."""
     dim = a.dim
     if a.norm == NORM_PROJECTION:
         rms_norm(row, weight, heads * dim, a.eps, row)
@@ -52,7 +52,7 @@ def _prepare(a: Any, row: int, heads: int, weight: int, cos: Any, sin: Any) -> N
     if a.clip > 0.0:
         _clip(values, heads * dim, np.float32(a.clip))
     for h in range(heads):
-        head = row + h * dim * 4
+        head = row + h * stride * 4
         if a.norm == NORM_HEAD:
             rms_norm(head, weight, dim, a.eps, head)
         if a.rope_dim > 0:
@@ -66,7 +66,7 @@ def rotate(a: Any, state: Any, sync: int) -> None:
     """ROTATE: three pieces a row: q, k (into the cache), v (into the cache)."""
     rows, position = state[ROWS], state[POSITION]
     dim = a.dim
-    q_bytes, kv_bytes, item = a.heads * dim * 4, a.kv_heads * dim * 4, cache_itemsize(a.fmt)
+    q_bytes, kv_bytes, item = a.heads * a.q_stride * 4, a.kv_heads * dim * 4, cache_itemsize(a.fmt)
     while True:
         piece = take(sync, 1)
         if piece >= 3 * rows:
@@ -75,7 +75,7 @@ def rotate(a: Any, state: Any, sync: int) -> None:
         cos = f32(a.cos + s * a.rope_dim * 2)
         sin = f32(a.sin + s * a.rope_dim * 2)
         if what == 0:
-            _prepare(a, a.q + s * q_bytes, a.heads, a.q_norm, cos, sin)
+            _prepare(a, a.q + s * q_bytes, a.heads, a.q_stride, a.q_norm, cos, sin)
             if a.tuning != 0.0:
                 factor = np.float32(1.0 + a.tuning * math.log1p(math.floor((position + s + 1.0) / a.tuning_every)))
                 query = f32(a.q + s * q_bytes)
@@ -85,7 +85,7 @@ def rotate(a: Any, state: Any, sync: int) -> None:
         source, target = (a.k, a.cache_k) if what == 1 else (a.v, a.cache_v)
         row = source + s * kv_bytes
         if what == 1:
-            _prepare(a, row, a.kv_heads, a.k_norm, cos, sin)
+            _prepare(a, row, a.kv_heads, dim, a.k_norm, cos, sin)
         elif a.clip > 0.0:
             _clip(f32(row), a.kv_heads * dim, np.float32(a.clip))
         for h in range(a.kv_heads):
@@ -113,12 +113,12 @@ def attend(a: Any, state: Any, sync: int, scratch: int) -> None:
         first = max(0, last - a.window + 1) if a.window > 0 else 0
         if a.chunk > 0:
             first = last // a.chunk * a.chunk
-        q = a.q + (s * a.heads + kv * group) * dim * 4
+        q = a.q + (s * a.heads + kv * group) * a.q_stride * 4
         out = a.out + (s * a.heads + kv * group) * dim * 4
         keys = a.cache_k + kv * a.capacity * row_bytes
         values = a.cache_v + kv * a.capacity * row_bytes
         for g in range(group):
-            queries[g] = q + g * dim * 4
+            queries[g] = q + g * a.q_stride * 4
             if a.sinks != 0:
                 peak[g], total[g] = f32(a.sinks)[kv * group + g], 1.0
             else:
@@ -154,3 +154,7 @@ def attend(a: Any, state: Any, sync: int, scratch: int) -> None:
             mine = f32(out + g * dim * 4)
             for i in range(dim):
                 mine[i] = mine[i] / total[g]
+            if a.gated != 0:
+                gate = f32(q + (g * a.q_stride + dim) * 4)
+                for i in range(dim):
+                    mine[i] = mine[i] / (np.float32(1.0) + np.float32(math.exp(-gate[i])))

@@ -11,12 +11,14 @@ from typing import Any
 
 from numba import njit
 
-from . import ops_attention, ops_basic, ops_experts, ops_index, ops_latent, ops_mixed_attention
+from . import ops_attention, ops_basic, ops_experts, ops_index, ops_latent, ops_mixed_attention, ops_recurrent
 from .pointers import i64
 from .records import (
     ATTEND,
     COMBINE,
     COUNTERS,
+    DELTA,
+    DELTA_CONVOLVE,
     EMBED,
     EXPERTS_DOWN,
     EXPERTS_QUANTIZE,
@@ -39,6 +41,7 @@ from .records import (
     ROUTE,
     SCRATCH,
     SCRATCH_BYTES,
+    SHORT_CONVOLVE,
     SILU_MUL,
     STOP,
     TIMESPEC,
@@ -95,6 +98,16 @@ def _latent(op: Any, tables: Any, state: Any, sync: int, scratch: int, threads: 
 
 
 @njit(cache=True, nogil=True)
+def _recurrent(op: Any, a: Any, state: Any, sync: int, scratch: int) -> None:
+    if op.code == DELTA_CONVOLVE:
+        ops_recurrent.delta_convolve(a, state, sync)
+    elif op.code == DELTA:
+        ops_recurrent.delta(a, state, sync, scratch)
+    else:
+        ops_recurrent.short_convolve(a, state, sync)
+
+
+@njit(cache=True, nogil=True)
 def run(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, threads: int, number: int) -> int:
     """Run operations start..end-1; returns the index after the last one run (end, or less after a pause).
 
@@ -118,6 +131,8 @@ def run(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, thre
             ops_mixed_attention.mixed_queries(tables.mixed[op.index], state, sync, scratch)
         elif op.code == MIXED_OUTPUT:
             ops_mixed_attention.mixed_output(tables.mixed[op.index], state, sync, scratch)
+        elif DELTA_CONVOLVE <= op.code <= SHORT_CONVOLVE:
+            _recurrent(op, tables.deltas[op.index], state, sync, scratch)
         elif op.code == UNION:
             if number == 0:
                 ops_experts.union(tables.mixtures[op.index], state)

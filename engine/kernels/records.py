@@ -19,8 +19,8 @@ import numpy.typing as npt
 EMBED: Final = 0
 """y[s] = row ids[s] of matrix w, times f. x: int64 ids."""
 NORM: Final = 1
-"""y[s] = x[s] / rms(x[s]) * w, or the layer norm with bias b; mode ADD: y[s] += f2 * that. f: epsilon. rows: HEAD_GATHER
-reads the head's rows and writes them from row 0."""
+"""y[s] = x[s] / rms(x[s]) * w, or the layer norm with bias b; mode ADD: y[s] += f2 * that. f: epsilon.
+rows: HEAD_GATHER reads the head's rows and writes them from row 0."""
 QUANTIZE: Final = 2
 """y[s] = q8 record of x[s] (k columns; y_stride bytes a record)."""
 LINEAR: Final = 3
@@ -63,6 +63,13 @@ MIXED_QUERIES: Final = 26
 MIXED_OUTPUT: Final = 27
 """Their output projections, weighed and added. index: mixed-attention record."""
 
+DELTA_CONVOLVE: Final = 28
+"""Causal convolution and silu over the delta net's q, k, v. index: delta record."""
+DELTA: Final = 29
+"""The gated delta rule, head by head; norm and gate of its output. index: delta record."""
+SHORT_CONVOLVE: Final = 30
+"""Gated short convolution. index: delta record."""
+
 ALL_ROWS: Final = 0
 HEAD_GATHER: Final = 1
 HEAD_ROWS: Final = 2
@@ -87,6 +94,7 @@ NORM_ROTATED: Final = 3  # of each head, after the rotation; without weights whe
 ATTENTION = np.dtype(
     [
         ("q", "i8"), ("k", "i8"), ("v", "i8"), ("out", "i8"),  # float32 rows
+        ("q_stride", "i8"), ("gated", "i8"),  # elements from a query head to the next; its gate behind it
         ("cache_k", "i8"), ("cache_v", "i8"), ("capacity", "i8"),  # [kv_heads, capacity, dim]
         ("fmt", "i8"),  # of the cache
         ("heads", "i8"), ("kv_heads", "i8"), ("dim", "i8"),
@@ -182,7 +190,7 @@ TIMESPEC: Final = 22  # two cells for the system's clock
 STATE_CELLS: Final = 32
 
 KEY_TILE: Final = 64
-"""Keys that attention handles between two rescalings; tiles start at multiples of it, whatever the rows of a forward."""
+"""Keys that attention handles between two rescalings; tiles start at multiples of it, whatever a forward's rows."""
 
 
 def attention_scratch(group: int, dim: int) -> int:
@@ -231,6 +239,20 @@ def mixed_scratch(width: int) -> int:
     return 64 + 64 + 4 * width
 
 
+DELTA_NET = np.dtype(
+    [
+        ("projected", "i8"), ("projected_stride", "i8"), ("columns", "i8"), ("channels", "i8"), ("mixed", "i8"),
+        ("conv", "i8"), ("taps", "i8"), ("history", "i8"), ("memory", "i8"),  # states, float32
+        ("key_heads", "i8"), ("value_heads", "i8"), ("key_dim", "i8"), ("value_dim", "i8"),
+        ("z", "i8"), ("z_stride", "i8"), ("z_columns", "i8"), ("gates", "i8"), ("gates_stride", "i8"),
+        ("b_columns", "i8"), ("a_columns", "i8"), ("a_log", "i8"), ("dt_bias", "i8"), ("norm", "i8"), ("eps", "f8"),
+        ("out", "i8"),
+    ]
+)  # fmt: skip
+"""A gated delta net, or with its first fields a short convolution. *_columns: int32, where a channel, a head's z, b or
+a lies in its projection. history: [channels, taps - 1]; memory: [value_heads, key_dim, value_dim]."""
+
+
 class Tables(NamedTuple):
     """The records that operations point to, one array a kind."""
 
@@ -239,6 +261,7 @@ class Tables(NamedTuple):
     indexers: npt.NDArray[Any]
     mixtures: npt.NDArray[Any]
     mixed: npt.NDArray[Any]
+    deltas: npt.NDArray[Any]
 
 
 TABLE_TYPES: Final[dict[str, np.dtype[Any]]] = {
@@ -247,4 +270,5 @@ TABLE_TYPES: Final[dict[str, np.dtype[Any]]] = {
     "indexers": INDEXER,
     "mixtures": MIXTURE,
     "mixed": MIXED,
+    "deltas": DELTA_NET,
 }

@@ -46,7 +46,7 @@ class Lossy:
 class Program:
     """The compiled model. Operations up to `body_end` compute a block of rows, the rest the logits of some of them.
 
-    combine_after: from the operation after a mixture's UNION to its COMBINE.
+    combine_after: from the operation after a mixture's UNION to its COMBINE. kept: arrays the records point to.
     """
 
     ops: npt.NDArray[Any]
@@ -54,6 +54,7 @@ class Program:
     body_end: int
     ropes: list[RopeTable]
     combine_after: dict[int, int] = field(default_factory=dict)
+    kept: list[npt.NDArray[Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,10 @@ class Rows:
 
     address: int
     stride: int
+
+    def shifted(self, columns: int) -> Rows:
+        """The same rows from a later column on."""
+        return Rows(self.address + columns * 4, self.stride)
 
 
 class Builder:
@@ -77,6 +82,7 @@ class Builder:
         self._ropes: dict[int, tuple[Rope, int]] = {}
         self._tables: list[RopeTable] = []
         self._combine_after: dict[int, int] = {}
+        self._kept: list[npt.NDArray[Any]] = []
         self.source = self.rows("normed", spec.hidden)  # what the sublayer at hand reads
         self.target = self.rows("residual", spec.hidden)  # and where its output goes
         self.mode = r.ADD
@@ -112,7 +118,7 @@ class Builder:
         body_end = len(self._ops)
         self._head()
         tables = r.Tables(**{name: _pack(self._records[name], dtype) for name, dtype in r.TABLE_TYPES.items()})
-        return Program(_pack(self._ops, r.OP), tables, body_end, self._tables, self._combine_after)
+        return Program(_pack(self._ops, r.OP), tables, body_end, self._tables, self._combine_after, self._kept)
 
     # what mixers emit with
 
@@ -125,6 +131,11 @@ class Builder:
         """Append a record to a table; returns its index."""
         self._records[table].append(values)
         return len(self._records[table]) - 1
+
+    def keep(self, array: npt.NDArray[Any]) -> int:
+        """Keep an array alive with the program; returns its address."""
+        self._kept.append(array)
+        return int(array.ctypes.data)
 
     def rows(self, name: str, columns: int) -> Rows:
         """The rows of a buffer, `columns` wide."""

@@ -39,7 +39,7 @@ def find_experts(tensors: Tensors) -> ExpertSource:
     stacked = any(tensors.has(_stacked_name(tensors, role, first)) for role in _STACKED if role in spec.names)
     if mixture.layout != "rows":
         return _transposed(tensors, mixture)
-    parts, dtype = (_stacked if stacked else _per_expert)(tensors, mixture)
+    parts = (_stacked if stacked else _per_expert)(tensors, mixture)
     return hub_source(
         parts, _expert_format(parts[first, 0, 0][0]), spec.hidden, mixture.width, len(spec.layers), mixture.experts
     )
@@ -61,7 +61,7 @@ def _merged(tensors: Tensors, mixture: Mixture) -> ExpertSource | None:
     return None
 
 
-def _per_expert(tensors: Tensors, mixture: Mixture) -> tuple[Parts, str]:
+def _per_expert(tensors: Tensors, mixture: Mixture) -> Parts:
     hidden, parts, dtype = tensors.spec.hidden, Parts(), ""
     shapes = ((mixture.width, hidden), (mixture.width, hidden), (hidden, mixture.width))
     for layer in tensors.spec.moe_layers:
@@ -72,7 +72,7 @@ def _per_expert(tensors: Tensors, mixture: Mixture) -> tuple[Parts, str]:
                 dtype = dtype or entry.dtype
                 expect(entry, dtype, shape)
                 parts[layer, expert, part] = (entry, entry.offset)
-    return parts, dtype
+    return parts
 
 
 def _stacked_name(tensors: Tensors, role: Role, layer: int) -> str:
@@ -123,7 +123,7 @@ def _transposed(tensors: Tensors, mixture: Mixture) -> ExpertSource:
     return arranged_source(reads, arrange, fmt, hidden, width, len(tensors.spec.layers), experts)
 
 
-def _stacked(tensors: Tensors, mixture: Mixture) -> tuple[Parts, str]:
+def _stacked(tensors: Tensors, mixture: Mixture) -> Parts:
     """Experts stacked in one tensor per projection [E, ...]; gate and up possibly in one, gate rows first."""
     experts, width, hidden = mixture.experts, mixture.width, tensors.spec.hidden
     parts, dtype = Parts(), ""
@@ -142,4 +142,4 @@ def _stacked(tensors: Tensors, mixture: Mixture) -> tuple[Parts, str]:
             for expert in range(experts):
                 for place, part in enumerate(which):
                     parts[layer, expert, part] = (entry, entry.offset + (expert * len(which) + place) * share)
-    return parts, dtype
+    return parts

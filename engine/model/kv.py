@@ -9,12 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from ..kernels.formats import F16, F32
 from ..kernels.memory import Block
 from .mixers import mixer_of
 from .spec import ModelSpec
 
 _PAGE = 4096
+
+MARKS = 4
+"""Copies of the running state that are kept to go back to; the memory plan counts them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +49,37 @@ def kv_bytes(spec: ModelSpec, capacity: int, fmt: int) -> int:
     """Bytes for conversations of up to `capacity` tokens."""
     layers = range(len(spec.layers))
     scratch = max(mixer_of(spec, layer).context_scratch(capacity) for layer in layers)
-    return sum(_layer_bytes(spec, layer, capacity, fmt) for layer in layers) + scratch
+    copies = MARKS * sum(mixer_of(spec, layer).state_bytes() for layer in layers)
+    return sum(_layer_bytes(spec, layer, capacity, fmt) for layer in layers) + scratch + copies
 
 
 class KVCache:
-    """The memory of one conversation of up to `capacity` tokens."""
+    """The memory of one conversation of up to `capacity` tokens.
+
+    recurrent: whether some layers keep a running state.
+    """
 
     def __init__(self, spec: ModelSpec, capacity: int, fmt: int) -> None:
-        self._block = Block(kv_bytes(spec, capacity, fmt), huge=False)
+        layers = range(len(spec.layers))
+        sizes = [_layer_bytes(spec, layer, capacity, fmt) for layer in layers]
+        shared = max(mixer_of(spec, layer).context_scratch(capacity) for layer in layers)
+        self._block = Block(sum(sizes) + shared, huge=False)
         self.layers: list[LayerCache] = []
-        sizes = [_layer_bytes(spec, layer, capacity, fmt) for layer in range(len(spec.layers))]
-        address, scratch = self._block.address, self._block.address + sum(sizes)
-        for size in sizes:
-            self.layers.append(LayerCache(address, capacity, fmt, scratch))
-            address += size
+        self._states: list[npt.NDArray[np.uint8]] = []
+        offset, scratch = 0, self._block.address + sum(sizes)
+        for layer, size in enumerate(sizes):
+            self.layers.append(LayerCache(self._block.address + offset, capacity, fmt, scratch))
+            state = mixer_of(spec, layer).state_bytes()
+            if state:
+                self._states.append(self._block.array(offset, (state,), np.uint8))
+            offset += size
+        self.recurrent = bool(self._states)
+
+    def save_state(self) -> list[npt.NDArray[np.uint8]]:
+        """A copy of the running state of all layers."""
+        return [state.copy() for state in self._states]
+
+    def set_state(self, saved: list[npt.NDArray[np.uint8]] | None) -> None:
+        """Set the running state to a copy, or to that before the first token."""
+        for index, state in enumerate(self._states):
+            state[:] = saved[index] if saved is not None else 0

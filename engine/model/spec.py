@@ -21,6 +21,7 @@ Role = Literal[
     "expert_gate", "expert_up", "expert_down", "stacked_gate_up", "stacked_gate", "stacked_up", "stacked_down",
     "shared_gate", "shared_up", "shared_gate_up", "shared_down", "shared_expert_gate",
     "kv", "attention_router", "attention_bias",
+    "in_qkvz", "in_ba", "in_qkv", "in_z", "in_b", "in_a", "conv", "a_log", "dt_bias", "out_norm", "out", "in_conv",
 ]  # fmt: skip
 """What a tensor is for. gate, up and down are those of a dense layer's MLP."""
 
@@ -50,8 +51,9 @@ class Attention:
 
     rope: None for a layer without positions. qk_norm: RMS of each head, or of the whole q / k projection before the
     head split, or of each head after the rotation (`rotated`; `plain` has no weight). window: a position sees itself
-    and window - 1 before it. chunk: a position sees those of its own chunk. sinks: one more logit a head in the softmax's
-    denominator. scale: of the scores, 1 / sqrt(head_dim) if None. clip: q, k, v are clamped to -clip..clip.
+    and window - 1 before it. chunk: a position sees those of its own chunk. sinks: one more logit a head in the
+    softmax's denominator. scale: of the scores, 1 / sqrt(head_dim) if None. clip: q, k, v are clamped to
+    -clip..clip. gated: q_proj holds a gate beside each query head, whose sigmoid multiplies the head's output.
     tuning: (a, n): queries times 1 + a ln(1 + floor((position + 1) / n)).
     """
 
@@ -68,6 +70,7 @@ class Attention:
     sinks: bool = False
     scale: float | None = None
     tuning: tuple[float, float] | None = None
+    gated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,27 @@ class MixedAttention:
     kv_heads: int
     head_dim: int
     rope: Rope
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaNet:
+    """Gated delta net (Yang et al. 2024): a matrix of state for every value head; value heads share key heads in
+    consecutive groups. `grouped`: the projections lie key head by key head, [q, k, v.., z..] and [b.., a..]; else one
+    matrix each."""
+
+    key_heads: int
+    value_heads: int
+    key_dim: int
+    value_dim: int
+    taps: int
+    grouped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShortConvolution:
+    """y = out(C * conv(B * x)) with [B, C, x] = in(h): a causal convolution over `taps` positions (LFM2)."""
+
+    taps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +206,7 @@ class Layer:
     """Norm, attention, residual; norm, MLP, residual. norms_behind: each norm takes what its sublayer
     returns instead of what it reads."""
 
-    attention: Attention | LatentAttention | MixedAttention
+    attention: Attention | LatentAttention | MixedAttention | DeltaNet | ShortConvolution
     mlp: DenseMlp | Mixture
     norms_behind: bool = False
 
@@ -192,7 +216,8 @@ class ModelSpec:
     """A whole model. `names` maps a role to its tensor's name, `{L}` standing for the layer and `{E}` for the expert.
 
     norm: RMS norms, or layer norms with a bias. norm_shift is added to the weights of RMS norms (stored as w - 1).
-    final_norm_eps: of the last norm, where it differs. embed_scale multiplies embeddings, residual_scale what a sublayer adds, head_scale the logits.
+    final_norm_eps: of the last norm, where it differs. embed_scale multiplies embeddings, residual_scale what a
+    sublayer adds, head_scale the logits.
 
     `ignore`: regular expressions of tensors that are known and not needed (multi-token prediction, vision); any other
     tensor left over stops loading.

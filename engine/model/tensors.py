@@ -95,7 +95,7 @@ class Tensors:
         return entry
 
     def matrix(self, role: Role, layer: int, n: int, k: int, stacked: int = 1) -> None:
-        """Ask for a weight matrix [n, k], kept in its own format; `stacked`: on disk it is [stacked, n / stacked, k]."""
+        """Ask for a weight matrix [n, k], kept in its own format; `stacked`: on disk [stacked, n / stacked, k]."""
         name = self.name(role, layer)
         for fmt, suffix in PACKED_SUFFIX.items():
             entry = self.take(name + suffix)

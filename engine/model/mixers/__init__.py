@@ -6,11 +6,12 @@ which operations compute it. The rest of the model does not know the kinds.
 
 from __future__ import annotations
 
-from ..spec import Attention, LatentAttention, MixedAttention, ModelSpec
+from ..spec import Attention, DeltaNet, LatentAttention, MixedAttention, ModelSpec, ShortConvolution
 from .base import Mixer
 from .grouped import GroupedQuery
 from .latent import Latent
 from .mixed import Mixed
+from .recurrent import GatedConvolution, GatedDeltaNet
 
 __all__ = ["Mixer", "mixer_of"]
 
@@ -25,3 +26,7 @@ def mixer_of(spec: ModelSpec, layer: int) -> Mixer:
             return Latent(spec, layer, kind)
         case MixedAttention():
             return Mixed(spec, layer, kind)
+        case DeltaNet():
+            return GatedDeltaNet(spec, layer, kind)
+        case ShortConvolution():
+            return GatedConvolution(spec, layer, kind)

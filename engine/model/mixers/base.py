@@ -36,6 +36,10 @@ class Mixer(ABC):
         """Bytes it works in that grow with the context; one piece of memory serves all layers."""
         return 0
 
+    def state_bytes(self) -> int:
+        """Bytes at the start of its cache that are a running state: not addressed by position, changed in place."""
+        return 0
+
     @abstractmethod
     def ropes(self) -> tuple[Rope, ...]:
         """The rotary embeddings it uses."""

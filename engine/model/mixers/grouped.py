@@ -27,11 +27,12 @@ class GroupedQuery(Mixer):
     def __init__(self, spec: ModelSpec, layer: int, kind: Attention) -> None:
         self._spec, self._layer, self._kind = spec, layer, kind
         self._q, self._kv = kind.heads * kind.head_dim, kind.kv_heads * kind.head_dim
+        self._q_stride = kind.head_dim * (2 if kind.gated else 1)
 
     def find(self, tensors: Tensors) -> None:
         """q, k, v, o with their biases and norms."""
         layer, hidden, kind, q, kv = self._layer, self._spec.hidden, self._kind, self._q, self._kv
-        tensors.matrix("q", layer, q, hidden)
+        tensors.matrix("q", layer, kind.heads * self._q_stride, hidden)
         tensors.matrix("k", layer, kv, hidden)
         tensors.matrix("v", layer, kv, hidden)
         tensors.matrix("o", layer, hidden, q)
@@ -52,7 +53,7 @@ class GroupedQuery(Mixer):
     def buffers(self, rows: int) -> dict[str, int]:
         """Float32 rows of q, k, v and of the result."""
         q, kv = rows * self._q * 4, rows * self._kv * 4
-        return {"q": q, "k": kv, "v": kv, "attended": q}
+        return {"q": rows * self._kind.heads * self._q_stride * 4, "k": kv, "v": kv, "attended": q}
 
     def scratch(self) -> int:
         """Scores and sums of a group of heads."""
@@ -83,6 +84,7 @@ class GroupedQuery(Mixer):
         tuning, every = kind.tuning or (0.0, 1.0)
         index = builder.record("attentions", {
             "q": at["q"], "k": at["k"], "v": at["v"], "out": at["attended"],
+            "q_stride": self._q_stride, "gated": int(kind.gated),
             "cache_k": cache.address, "cache_v": cache.address + self.cache_bytes(cache.capacity, cache.fmt) // 2,
             "capacity": cache.capacity, "fmt": cache.fmt,
             "heads": kind.heads, "kv_heads": kind.kv_heads, "dim": kind.head_dim,

@@ -87,7 +87,7 @@ class Mixed(Mixer):
         })  # fmt: skip
         cos, sin = builder.rope(kind.rope)
         attention = builder.record("attentions", {
-            "q": at["q"], "k": at["k"], "v": at["v"], "out": at["attended"],
+            "q": at["q"], "k": at["k"], "v": at["v"], "out": at["attended"], "q_stride": kind.head_dim,
             "cache_k": cache.address, "cache_v": cache.address + self.cache_bytes(cache.capacity, cache.fmt) // 2,
             "capacity": cache.capacity, "fmt": cache.fmt, "heads": kind.kv_heads * top_k, "kv_heads": kind.kv_heads,
             "dim": kind.head_dim, "norm": r.NO_NORM, "cos": cos, "sin": sin, "rope_dim": kind.rope.dim,
