@@ -55,10 +55,11 @@ class CellTable:
         self._pens: list[_Pen | None] = [None]  # number 0: nothing is known about the terminal's pen
         self._numbers: dict[_Pen, int] = {}
         self._steps: dict[int, tuple[str, int]] = {}
+        self._plain: dict[Segment, str] = {}
 
     def strip(self, row: Sequence[int], before: Sequence[Segment] = (), after: Sequence[Segment] = ()) -> Strip:
         """Return the strip of a row of indices between two margins."""
-        ansi = [self._plain(segment) for segment in before]
+        ansi = [self._margin(segment) for segment in before]
         steps, pen = self._steps, 0
         for cell in row:
             step = steps.get(pen << 8 | cell)
@@ -66,7 +67,7 @@ class CellTable:
                 step = steps[pen << 8 | cell] = self._step(pen, cell)
             ansi.append(step[0])
             pen = step[1]
-        ansi += [self._plain(segment) for segment in after]
+        ansi += [self._margin(segment) for segment in after]
         segments = self._segments
         width = len(row) * self.repeat + sum(segment.cell_length for segment in (*before, *after))
         return CellStrip([*before, *[segments[cell] for cell in row], *after], width, "".join(ansi) + "\x1b[0m")
@@ -101,19 +102,19 @@ class CellTable:
         bare = Style(
             bold=style.bold, dim=style.dim, italic=style.italic, underline=style.underline, reverse=style.reverse
         )
-        return _Pen(self._codes(style.color, True), self._codes(style.bgcolor, False), self._attributes(bare))
+        other = Strip.render_ansi(bare, self._system)
+        return _Pen(self._codes(style.color, True), self._codes(style.bgcolor, False), other)
 
     def _codes(self, colour: Color | None, ink: bool) -> str:
         if colour is None or colour.is_default:
             return ""
         return ";".join(colour.downgrade(self._system).get_ansi_codes(ink))
 
-    def _attributes(self, bare: Style) -> str:
-        return Strip.render_ansi(bare, self._system)
-
-    def _plain(self, segment: Segment) -> str:
-        """Return a segment outside the picture, whatever the pen was; afterwards the pen is not known."""
-        return _draw(None, segment.text, self._pen(segment.style or Style()))[0]
+    def _margin(self, segment: Segment) -> str:
+        """Return a segment beside the picture, whatever the pen was before."""
+        if (text := self._plain.get(segment)) is None:
+            text = self._plain[segment] = _draw(None, segment.text, self._pen(segment.style or Style()))[0]
+        return text
 
 
 def _draw(now: _Pen | None, text: str, then: _Pen) -> tuple[str, _Pen]:

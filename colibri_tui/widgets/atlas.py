@@ -77,6 +77,8 @@ class Atlas(Widget, can_focus=True):
         self._table: CellTable | None = None
         self._frame: Frame | None = None
         self._words = Style()
+        self._left: list[list[Segment]] = []
+        self._space = 0
         self._top = 0
         self._strips: list[Strip] = []
 
@@ -154,10 +156,12 @@ class Atlas(Widget, can_focus=True):
         if sample is not None:
             room = width - self._labels(sample) - self._shares()
             self._grid = fit(sample, self._looks, room, height - 2 * self._top)
-        if self._grid is not None:
+        if self._grid is not None and sample is not None:
             ground = self.background_colors[1].rich_color
             cells = self._looks.cells(ground, half=self._grid.half)
             self._table = CellTable(cells, self._grid.repeat, self._looks.color_system)
+            self._left = self._left_of(self._grid, sample)
+            self._space = width - self._labels(sample) - self._grid.width
             self._strips = [Strip.blank(width, self._words)] * height
             if self._top:
                 self._strips[0] = self._line(self._caption(self._grid))
@@ -175,8 +179,8 @@ class Atlas(Widget, can_focus=True):
         rows = frame.changed_rows(self._frame)
         self._frame = frame
         for row in rows:
-            before, after = self._margins(row)
-            self._strips[self._top + row] = self._table.strip(frame.cells[row].tolist(), before, after)
+            after = self._right_of(row, int(frame.shares[row]))
+            self._strips[self._top + row] = self._table.strip(frame.cells[row].tolist(), self._left[row], after)
         if rows:
             self.refresh(*self._regions(rows))
 
@@ -204,20 +208,24 @@ class Atlas(Widget, can_focus=True):
         _, _, ground, ink = self.colors
         return Style.from_color(ground.blend(ink, MUTED).rich_color, ground.rich_color)
 
-    def _margins(self, row: int) -> tuple[list[Segment], list[Segment]]:
-        """Return what stands left and right of a row: layer number, in-memory share, and empty space."""
-        grid, sample, frame = self._grid, self._sample, self._frame
-        assert grid is not None
-        assert sample is not None
-        assert frame is not None
-        labels, shares = self._labels(sample), self._shares()
-        first = row % grid.stretch == 0
-        label = str(sample.layers[grid.layers_of_row(row).start]) if first else ""
-        share = f"{frame.shares[row]}%" if first and frame.shares[row] >= 0 else ""
-        space = self.size.width - labels - grid.width - shares
-        before = [Segment(label.rjust(labels - 1) + " ", self._words)] if labels else []
-        after = share.rjust(shares) + " " * space if shares else " " * space
-        return before, [Segment(after, self._words)] if after else []
+    def _left_of(self, grid: Grid, sample: Sample) -> list[list[Segment]]:
+        """Return what stands left of every row: its layer's number, where that is a new one."""
+        labels = self._labels(sample)
+        if not labels:
+            return [[]] * grid.rows
+        texts = [str(sample.layers[grid.layers_of_row(row).start]) for row in range(grid.rows)]
+        return [
+            [Segment(("" if row % grid.stretch else text).rjust(labels - 1) + " ", self._words)]
+            for row, text in enumerate(texts)
+        ]
+
+    def _right_of(self, row: int, share: int) -> list[Segment]:
+        """Return what stands right of a row: the share in memory, and empty space."""
+        assert self._grid is not None
+        shares = self._shares()
+        text = f"{share}%" if shares and share >= 0 and row % self._grid.stretch == 0 else ""
+        text = text.rjust(shares).ljust(self._space)
+        return [Segment(text, self._words)] if text else []
 
     def _caption(self, grid: Grid) -> list[Segment]:
         """Return the line above the picture, with a heading over the shares."""
