@@ -19,7 +19,7 @@ from typing import Self
 import pyte
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Terminal:

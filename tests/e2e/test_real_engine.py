@@ -23,7 +23,7 @@ from tests.oracle.checkpoints import write
 ROOT = Path(__file__).parents[2]
 PROMPT = [3, 14, 15, 92, 65, 35]
 GREEDY = Sampling(max_tokens=8, temperature=0.0)
-PATIENCE = 120.0
+PATIENCE = 300.0
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 def colibri(environment: dict[str, str], *arguments: object, code: int = 0) -> tuple[str, str]:
     command = [sys.executable, "-m", "colibri_tui", *map(str, arguments)]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert result.returncode == code, result.stderr
     return result.stdout, result.stderr
 

@@ -20,7 +20,7 @@ from engine.options import EngineOptions
 from engine.worker import Failure, Tagged, Worker
 from tests.fake_engine import FACTORY, Sampling, write_model
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 GREEDY = Sampling()
 HELLO = [{"role": "user", "content": "hello there"}]
 LONG = [{"role": "user", "content": "word " * 2000}]

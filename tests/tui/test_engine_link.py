@@ -38,7 +38,7 @@ from engine.board import Tier
 from engine.options import EngineOptions
 from tests.fake_engine import FACTORY, Sampling, write_model
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 HELLO = [{"role": "user", "content": "hello there"}]
 LONG = [{"role": "user", "content": "word " * 2000}]
 GREEDY = Sampling()
