@@ -107,7 +107,12 @@ class TurnRun:
         """Yield tokens; returns why it ended."""
         engine, sampling = self._engine, self._sampling
         tokenizer = engine.tokenizer_or_none
-        decoder = IncrementalDecoder(tokenizer) if tokenizer is not None else None
+        # After ordinary text a leading space belongs to the answer; after a control token it is the tokenizer's own.
+        decoder = (
+            IncrementalDecoder(tokenizer, continues=not tokenizer.is_special(int(self._tokens[-1])))
+            if tokenizer is not None
+            else None
+        )
         recent = self._tokens[-_RECENT:].tolist()
         limit = sampling.max_tokens if sampling.max_tokens is not None else engine.info.context
         position = len(self._tokens)
