@@ -106,8 +106,7 @@ def _rank(s: Any, blend: int) -> None:
     worth = s.values[WORTH]
     worth[:] = 0.0
     for scale in range(SCALES):
-        share = MIX[blend][scale] / s.sums[NORM + scale]
-        if share > 0.0:
-            rates = s.values[RATE + scale]
+        if MIX[blend][scale] > 0.0 and s.sums[NORM + scale] > 0.0:
+            share, rates = MIX[blend][scale] / s.sums[NORM + scale], s.values[RATE + scale]
             for e in range(len(worth)):
                 worth[e] += share * rates[e]
