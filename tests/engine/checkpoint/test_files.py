@@ -57,13 +57,11 @@ def test_any_range(file: ModelFile, offset: int, nbytes: int) -> None:
 
 
 def test_a_range_past_the_end(file: ModelFile) -> None:
-    for read in (
-        lambda: file.read_span(SIZE - 10, 20, page_aligned(ALIGN)),
-        lambda: file.read_into(SIZE - 10, memoryview(bytearray(20))),
-    ):
-        with pytest.raises(ReadError, match=r"ends at .*10 bytes short; was it changed\?$") as error:
-            read()
-        assert "model.safetensors" in str(error.value)
+    said = r"model\.safetensors: ends at .* 10 bytes short; was it changed\?$"
+    with pytest.raises(ReadError, match=said):
+        file.read_span(SIZE - 10, 20, page_aligned(ALIGN))
+    with pytest.raises(ReadError, match=said):
+        file.read_into(SIZE - 10, memoryview(bytearray(20)))
 
 
 def test_a_file_system_that_takes_the_flag_and_refuses_the_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

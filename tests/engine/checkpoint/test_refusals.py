@@ -189,6 +189,11 @@ def test_a_quantised_release(quantisation: Any, said: str, tmp_path: Path) -> No
 
 def test_what_is_found_wrong_before_anything_is_read(tmp_path: Path) -> None:
     """A config that calls for terabytes is refused by what the files hold; nothing is allocated by it."""
-    sizes = {"hidden_size": 1 << 20, "vocab_size": 1 << 24, "num_hidden_layers": 4096, "num_experts": 1 << 24}
+    sizes: dict[str, Any] = {
+        "hidden_size": 1 << 20,
+        "vocab_size": 1 << 24,
+        "num_hidden_layers": 4096,
+        "num_experts": 1 << 24,
+    }
     text = refusal(configured(tmp_path / "model", **sizes))
     assert "tensor model.embed_tokens.weight is BF16 [131, 48], the config calls for BF16 [16777216, 1048576]" in text
