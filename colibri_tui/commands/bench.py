@@ -7,23 +7,21 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from engine.events import Loading, Notice
 
 from ..launch import launch
-from ..models import demo_folder, is_model, resolve_model
-from .demo import build
+from .demo import model_folder
 from .options import EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
 from .output import Progress
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from engine.bench import Limits, Row
     from engine.engine import Engine
 
@@ -53,9 +51,7 @@ def bench(
     from engine.bench import Bench, measure_limits
     from engine.engine import Engine
 
-    folder = resolve_model(model)
-    if folder == demo_folder() and not is_model(folder):
-        build()
+    folder = model_folder(model)
     progress = Progress(sys.stderr)
     flags = {**given_flags(ctx), "learn": False}
     options, _ = launch(ctx.ensure_object(Program).factory, flags, profile=profile, model=folder).options_for(folder)
@@ -94,11 +90,13 @@ def _texts(engine: Engine) -> list[list[int]] | None:
     """The shipped prompts as ids; None for a model that has no tokenizer."""
     if engine.tokenizer_or_none is None:
         return None
-    folder = Path(str(files("colibri_tui"))) / "data" / "prompts"
+    folder = Path(__file__).parent.parent / "data" / "prompts"
     return [engine.tokenizer.encode(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*/*.txt"))]
 
 
 def _show(engine: Engine, limits: Limits, rows: Sequence[Row]) -> None:
+    from rich.console import Console
+
     console = Console()
     info = engine.info
     console.print(f"{info.model} ({info.family}), {info.plan.cap} of {info.experts} experts a layer in memory")
@@ -131,6 +129,8 @@ def _show(engine: Engine, limits: Limits, rows: Sequence[Row]) -> None:
 
 
 def _table(*titles: str) -> Table:
+    from rich.table import Table
+
     table = Table(box=None, padding=(0, 1))
     for title in titles:
         table.add_column(title, justify="left" if title in ("", "cache") else "right", no_wrap=True)

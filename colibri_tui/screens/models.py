@@ -19,7 +19,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from colibri_tui.models import demo_folder, is_model, list_models, resolve_model
+from colibri_tui.models import demo_folder, disk_use, is_model, list_models, resolve_model
 from colibri_tui.render.clean import clean
 from colibri_tui.render.glyphs import Glyphs
 from colibri_tui.render.units import size
@@ -33,14 +33,6 @@ PROGRESS_SECONDS: Final = 0.1
 
 class _GivenUpError(Exception):
     """Unwinds the building of the demo."""
-
-
-def disk_use(folder: Path) -> int:
-    """Return the bytes of a model's files, 0 if they cannot be read."""
-    try:
-        return sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
-    except OSError:
-        return 0
 
 
 def demo_words() -> Content:
