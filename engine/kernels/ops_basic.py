@@ -13,7 +13,7 @@ from .formats import ROWS as BLOCK
 from .pointers import f32, i64
 from .products import embed_row, product16
 from .quantize import quantize_q8
-from .records import ADD, HEAD_FROM, HEAD_GATHER, HEAD_ROWS, HEAD_TO, ROWS
+from .records import ADD, HEAD_FROM, HEAD_GATHER, HEAD_ROWS, HEAD_TO, POSITION, ROWS
 from .sync import take
 
 BLOCKS_A_TURN = 4
@@ -126,6 +126,8 @@ def quantize(op: Any, state: Any, sync: int) -> None:
 @njit(cache=True, nogil=True)
 def linear(op: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
     """LINEAR."""
+    if state[POSITION] + state[ROWS] <= op.after:
+        return
     rows = row_count(op, state)
     addresses = i64(scratch)
     products = scratch + 8 * max_rows

@@ -26,8 +26,9 @@ KEYS_A_PIECE = 512
 
 @njit(cache=True, nogil=True)
 def store(x: Any, state: Any, sync: int) -> None:
-    """INDEX_STORE: two pieces a row: its key, and its queries with the weights of their heads."""
+    """INDEX_STORE: two pieces a row: its key, and its queries with the weights of their heads if they are needed."""
     rows, position = state[ROWS], state[POSITION]
+    choosing = position + rows > x.top_k
     share = np.float32(x.heads**-0.5)
     while True:
         piece = take(sync, 1)
@@ -40,6 +41,8 @@ def store(x: Any, state: Any, sync: int) -> None:
             layer_norm(row, x.norm, x.norm_bias, x.dim, x.eps, row)
             rotate_head(f32(row), cos, sin, x.rope_dim, x.pairs != 0)
             keep_row(x.fmt, row, x.dim, x.cache + (position + s) * x.dim * cache_itemsize(x.fmt))
+            continue
+        if not choosing:
             continue
         for h in range(s * x.heads, (s + 1) * x.heads):
             rotate_head(f32(x.q + h * x.dim * 4), cos, sin, x.rope_dim, x.pairs != 0)

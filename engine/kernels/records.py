@@ -24,7 +24,8 @@ rows: HEAD_GATHER reads the head's rows and writes them from row 0."""
 QUANTIZE: Final = 2
 """y[s] = q8 record of x[s] (k columns; y_stride bytes a record)."""
 LINEAR: Final = 3
-"""y[s] = f2 * (x[s] W^T + b) (mode STORE) or y[s] += ... (mode ADD). b: 0 or float32[n]."""
+"""y[s] = f2 * (x[s] W^T + b) (mode STORE) or y[s] += ... (mode ADD). b: 0 or float32[n].
+after: nothing is computed until the conversation is longer than so many tokens."""
 SILU_MUL: Final = 4
 """y[s] = silu(x[s]) * w[s], n columns each; w is a second activation here."""
 ROTATE: Final = 5
@@ -82,6 +83,7 @@ OP = np.dtype(
         ("code", "i8"), ("clock", "i8"), ("fmt", "i8"), ("rows", "i8"), ("mode", "i8"), ("index", "i8"),
         ("x", "i8"), ("x_stride", "i8"), ("y", "i8"), ("y_stride", "i8"),
         ("w", "i8"), ("step", "i8"), ("b", "i8"), ("n", "i8"), ("k", "i8"), ("f", "f8"), ("f2", "f8"),
+        ("after", "i8"),
     ]
 )  # fmt: skip
 """One operation; the meaning of a field is told by the operation above. clock: the board's counter of its time."""

@@ -166,10 +166,12 @@ class Builder:
     def linear(
         self, matrix: Matrix, source: Rows, target: Rows, bias: int = 0, mode: int = r.STORE,
         rows: int = r.ALL_ROWS, quantized: str = "quantized", scale: float = 1.0,
+        after: int = 0,
     ) -> None:  # fmt: skip
         """target = scale * (matrix . source + bias); a packed matrix reads what `quantise` left in `quantized`.
 
-        With ADD it is added to the residual, times the model's residual scale.
+        With ADD it is added to the residual, times the model's residual scale. Not computed until the conversation is
+        longer than `after` tokens.
         """
         packed = is_packed(matrix.fmt)
         self.emit(
@@ -178,6 +180,7 @@ class Builder:
             x_stride=q8_bytes(matrix.k) if packed else source.stride,
             y=target.address, y_stride=target.stride, w=matrix.address, step=matrix.step, b=bias,
             n=matrix.n, k=matrix.k, f2=self.spec.residual_scale if mode == r.ADD else scale,
+            after=after,
         )  # fmt: skip
 
     def rope(self, rope: Rope) -> tuple[int, int]:

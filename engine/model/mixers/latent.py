@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from ..build import Builder, Rows
     from ..kv import LayerCache
     from ..tensors import Tensors
-    from ..weights import Matrix
+
+_BIAS: dict[Role, Role] = {"q_a": "q_a_bias", "kv_a": "kv_a_bias"}
 
 
 class Latent(Mixer):
@@ -91,26 +92,18 @@ class Latent(Mixer):
 
     def emit(self, builder: Builder, cache: LayerCache) -> None:
         """Project down and up, select, attend among the latents, project back."""
-        weights, layer, kind = builder.weights, self._layer, self._kind
-        source = builder.source
-        kv_a = weights.matrix("kv_a", layer)
-        q_a = weights.matrix("q" if kind.q_rank is None else "q_a", layer)
-        takers = [q_a.fmt, kv_a.fmt]
+        weights, layer, kind, source = builder.weights, self._layer, self._kind, builder.source
+        roles: list[Role] = ["kv_a", "q" if kind.q_rank is None else "q_a"]
         if kind.indexer is not None:
-            takers.append(weights.matrix("index_k", layer).fmt)
-        builder.quantise(source, self._spec.hidden, takers)
-        builder.linear(kv_a, source, builder.rows("kv_a", self._width), weights.vector("kv_a_bias", layer))
+            roles.append("index_k")
+        builder.quantise(source, self._spec.hidden, [weights.matrix(role, layer).fmt for role in roles])
+        for role in roles:
+            self._project(builder, role, source, role)
         if kind.indexer is not None:
-            index_k = weights.matrix("index_k", layer)
-            builder.linear(index_k, source, builder.rows("index_k", index_k.n))
-            index_weights = weights.matrix("index_weights", layer)
-            builder.linear(index_weights, source, builder.rows("index_weights", index_weights.n))
-        if kind.q_rank is None:
-            builder.linear(q_a, source, builder.rows("q", self._q))
-        else:
-            compressed = builder.rows("q_a", kind.q_rank)
-            builder.linear(q_a, source, compressed, weights.vector("q_a_bias", layer))
-            self._expand_query(builder, compressed, kind.q_rank)
+            # While a conversation is no longer than the selection, all is selected and no score is needed.
+            self._project(builder, "index_weights", source, "index_weights", after=kind.top_k or 0)
+        if kind.q_rank is not None:
+            self._expand_queries(builder, kind.q_rank)
         index = builder.record("latents", self._latent_record(builder, cache))
         builder.emit(r.LATENT_STORE, index=index)
         builder.emit(r.LATENT_ABSORB, index=index)
@@ -124,20 +117,25 @@ class Latent(Mixer):
         builder.quantise(attended, o.k, (o.fmt,))
         builder.linear(o, attended, builder.target, weights.vector("o_bias", layer), mode=builder.mode)
 
-    def _expand_query(self, builder: Builder, compressed: Rows, rank: int) -> None:
+    def _project(self, builder: Builder, role: Role, source: Rows, target: str, after: int = 0) -> None:
+        """Emit a product into the buffer `target`, with the bias if there is one."""
+        matrix = builder.weights.matrix(role, self._layer)
+        bias = _BIAS.get(role)
+        address = builder.weights.vector(bias, self._layer) if bias else 0
+        builder.linear(matrix, source, builder.rows(target, matrix.n), address, after=after)
+
+    def _expand_queries(self, builder: Builder, rank: int) -> None:
         """Norm the compressed query and project it to the heads' queries, the attention's and the indexer's."""
-        weights, layer = builder.weights, self._layer
+        weights, layer, compressed = builder.weights, self._layer, builder.rows("q_a", rank)
         builder.emit(
             r.NORM, x=compressed.address, x_stride=compressed.stride, y=compressed.address,
             y_stride=compressed.stride, w=weights.vector("q_a_norm", layer), n=rank, f=self._kind.norm_eps,
         )  # fmt: skip
-        targets: list[tuple[Role, str]] = [("q_b", "q")]
+        roles: list[Role] = ["q_b"] if self._kind.indexer is None else ["q_b", "index_q"]
+        builder.quantise(compressed, rank, [weights.matrix(role, layer).fmt for role in roles])
+        self._project(builder, "q_b", compressed, "q")
         if self._kind.indexer is not None:
-            targets.append(("index_q", "index_q"))
-        matrices: list[tuple[Matrix, str]] = [(weights.matrix(role, layer), name) for role, name in targets]
-        builder.quantise(compressed, rank, [matrix.fmt for matrix, _ in matrices])
-        for matrix, name in matrices:
-            builder.linear(matrix, compressed, builder.rows(name, matrix.n))
+            self._project(builder, "index_q", compressed, "index_q", after=self._kind.top_k or 0)
 
     def _latent_record(self, builder: Builder, cache: LayerCache) -> dict[str, float]:
         kind, at, weights = self._kind, builder.space.address, builder.weights

@@ -62,8 +62,16 @@ def answer(folder: Path, options: EngineOptions) -> tuple[Floats, list[int]]:
         return engine.logits(prompt), greedy(engine, prompt, 6)
 
 
-@pytest.mark.parametrize("cache", ["f32", "f16"])
-@pytest.mark.parametrize("name", [*LONG, "glm_moe_dsa-long:int8", "deepseek_v2_lite:int8"])
+@pytest.mark.parametrize(
+    ("name", "cache"),
+    [
+        *((name, "f32") for name in LONG),
+        ("glm4_moe_lite-long", "f16"),
+        ("deepseek_v32-long", "f16"),
+        ("deepseek_v2_lite:int8", "f16"),
+        ("glm_moe_dsa-long:int8", "f16"),
+    ],
+)
 def test_portions_threads_and_residency(name: str, cache: str, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows one by one through one slot a layer; all rows at once with everything in memory; and in between."""
     monkeypatch.setattr("engine.plan.CHUNKS", (256,))
