@@ -132,15 +132,15 @@ class Emitter:
         """Ask for the cache line at `address`, which need not be mapped."""
         pointer = self.b.inttoptr(address, BYTE.as_pointer())
         flags = [ir.Constant(WORD, flag) for flag in (0, 3, 1)]  # to read, into every cache, data
-        name = "llvm.prefetch.p0"
+        name = "llvm.prefetch.p0i8"  # the spelling of older LLVM, which newer ones upgrade while parsing
         if name not in self.b.module.globals:
             kinds = [BYTE.as_pointer(), WORD, WORD, WORD]
             ir.Function(self.b.module, ir.FunctionType(VOID, kinds), name)
         self.b.call(self.b.module.globals[name], [pointer, *flags])
 
-    def minimum(self, x: Value, limit: Value, relation: str = "<") -> Value:
-        """The smaller of two int64 (`relation` ">": the larger)."""
-        return self.b.select(self.b.icmp_signed(relation, x, limit), x, limit)
+    def minimum(self, x: Value, limit: Value) -> Value:
+        """The smaller of two int64."""
+        return self.b.select(self.b.icmp_signed("<", x, limit), x, limit)
 
     def loop(
         self,
