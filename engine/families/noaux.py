@@ -52,7 +52,11 @@ def dense_by_type(config: Config, otherwise: list[bool]) -> list[bool]:
     if types is None:
         return otherwise
     known = {"dense": True, "sparse": False}
-    if not isinstance(types, list) or len(types) != len(otherwise) or not all(kind in known for kind in types):
+    if (
+        not isinstance(types, list)
+        or len(types) != len(otherwise)
+        or not all(isinstance(kind, str) and kind in known for kind in types)
+    ):
         raise UnsupportedModelError(
             f"config.json: mlp_layer_types must name dense or sparse for each of {len(otherwise)} layers"
         )

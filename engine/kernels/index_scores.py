@@ -61,13 +61,8 @@ def index_scores(products: int, weights: int, heads: int, scale: int, out: int) 
     _index_scores(products, weights, heads, scale, out)
 
 
-@njit(cache=True, nogil=True)
-def choose_best(scores: int, n: int, best: int, scratch: int, chosen: int) -> None:
-    """Write the numbers of the `best` highest of n float32 scores, ascending, to int32[best]; best < n.
-
-    scratch: int64[256]. Of equal scores the first are chosen. The scores are overwritten by integers in the same order,
-    of which the `best`-th is found byte by byte.
-    """
+@kernel("void(int64, int64, int64, int64, int64)")
+def _choose_best(scores: int, n: int, best: int, scratch: int, chosen: int) -> None:
     keys, histogram, out = u32(scores), i64(scratch), i32(chosen)
     for i in range(n):
         bits = types.int64(keys[i])
@@ -94,3 +89,13 @@ def choose_best(scores: int, n: int, best: int, scratch: int, chosen: int) -> No
                 wanted -= 1
             out[place] = i
             place += 1
+
+
+@njit(cache=True, nogil=True)
+def choose_best(scores: int, n: int, best: int, scratch: int, chosen: int) -> None:
+    """Write the numbers of the `best` highest of n float32 scores, ascending, to int32[best]; best < n.
+
+    scratch: int64[256]. Of equal scores the first are chosen. The scores are overwritten by integers in the same order,
+    of which the `best`-th is found byte by byte.
+    """
+    _choose_best(scores, n, best, scratch, chosen)
