@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from textual.app import ComposeResult
 from textual.containers import Container
 
 from colibri_tui.render.looks import Looks
 from colibri_tui.telemetry import Reads, Sample
 from colibri_tui.widgets.atlas import Atlas
-from colibri_tui.widgets.hit_bar import HitBar
+from colibri_tui.widgets.hit_bar import BLOCK, HitBar
+
+FRAME: Final = 3
+"""Rows that are no layers: the atlas' caption and legend, and the space before the hit bar."""
+FULL: Final = 2 * BLOCK + 1
+BRIEF: Final = BLOCK + 1
+"""Rows of the hit bar with two blocks of figures, and with one."""
 
 
 class Panel(Container):
@@ -17,6 +25,7 @@ class Panel(Container):
     DEFAULT_CSS = """
     Panel { layout: vertical; }
     Panel.-line { layout: horizontal; height: 1; }
+    Panel.-brief HitBar { height: 5; }
     """
 
     def __init__(self, looks: Looks, *, line: bool = False, id: str | None = None) -> None:
@@ -33,8 +42,15 @@ class Panel(Container):
     def show(self, sample: Sample, reads: Reads, *, settled: bool = False) -> None:
         """Draw, if anybody sees it. See `Atlas.show` and `HitBar.show`."""
         if self.display:
+            if not self._line:
+                self.set_class(self._would_help(len(sample.layers)), "-brief")
             self.atlas.show(sample, settled=settled)
             self.hits.show(reads, sample.ever)
+
+    def _would_help(self, layers: int) -> bool:
+        """Whether every layer gets a row of its own if the hit bar leaves out its second block."""
+        rows = self.size.height - FRAME
+        return rows - FULL < layers <= rows - BRIEF
 
     def clear(self) -> None:
         """Forget the model."""

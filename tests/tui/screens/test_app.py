@@ -113,3 +113,74 @@ async def test_ascii_draws_the_instruments_without_blocks(scripted, tmp_path):
 def test_the_interface_does_not_load_the_engine(module):
     code = f"import sys, colibri_tui.app; sys.exit({module!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+async def test_ctrl_p_finds_commands_by_name(scripted):
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        load(app)
+        await pilot.press("ctrl+p")
+        await pilot.press(*"memory")
+        await until(lambda: "Show where the memory goes" in on_screen(app))
+        await pilot.press("down", "enter")
+        await until(lambda: any("Memory plan" in line for line in said(app)))
+
+
+async def test_copying_says_where_the_text_went(scripted, monkeypatch):
+    monkeypatch.setattr("colibri_tui.clipboard.copy", lambda text: None)
+    app = scripted()
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        load(app)
+        await pilot.press("alt+y")
+        await until(lambda: "no answer to copy" in on_screen(app))
+        chat(app).transcript.start_reply()
+        chat(app).transcript.feed("An answer.")
+        await pilot.press("alt+y")
+        await until(lambda: app.clipboard == "An answer.")
+        await until(lambda: "through the terminal" in on_screen(app))
+
+
+async def test_ctrl_c_copies_what_is_selected_before_it_stops(scripted, monkeypatch):
+    copied = []
+    monkeypatch.setattr("colibri_tui.clipboard.copy", lambda text: copied.append(text) or "xclip")
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        load(app)
+        chat(app).conductor.submit("hello")
+        await until(lambda: chat(app).conductor.answering)
+        chat(app).composer.draft = "selected words"
+        chat(app).composer.select_all()
+        await pilot.press("ctrl+c")
+        await until(lambda: copied == ["selected words"])
+        assert chat(app).conductor.answering
+        assert chat(app).composer.text == "selected words"
+        await pilot.press("ctrl+c")
+        assert not chat(app).conductor.answering
+
+
+@pytest.mark.parametrize(("variable", "seconds"), [("", 0.1), ("SSH_TTY", 0.5), ("SSH_CONNECTION", 0.5)])
+async def test_over_ssh_frames_are_few(scripted, monkeypatch, variable, seconds):
+    if variable:
+        monkeypatch.setenv(variable, "x")
+    app = scripted()
+    async with app.run_test(size=(120, 40)):
+        load(app)
+        assert chat(app)._ticker is None, "nothing moves while nothing runs"
+        chat(app).conductor.submit("hello")
+        await until(lambda: chat(app)._ticker)
+        assert chat(app)._ticker._interval == seconds
+        chat(app).conductor.stop()
+        assert chat(app)._ticker is None
+
+
+async def test_a_hidden_column_is_not_drawn(scripted):
+    app = scripted()
+    async with app.run_test(size=(80, 24)) as pilot:
+        load(app)
+        await pilot.pause()
+        screen = chat(app)
+        assert screen.side.atlas._sample is None
+        assert screen.hud.atlas._sample is not None
+        await pilot.press("f2")
+        await pilot.pause()
+        assert screen.side.atlas._sample is not None
