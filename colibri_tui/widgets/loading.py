@@ -10,7 +10,7 @@ from colibri_tui.render.clean import clean
 from colibri_tui.render.glyphs import Glyphs
 from colibri_tui.render.units import size
 
-BAR = 24
+BAR = 12
 BYTES_FROM = 100_000
 """Totals from here on count bytes: nobody compiles so many kernels."""
 
@@ -27,7 +27,7 @@ class Loading(Static):
 
     ALLOW_SELECT = False
     DEFAULT_CSS = """
-    Loading { height: 1; width: 1fr; display: none; }
+    Loading { height: 1; width: 1fr; display: none; text-wrap: nowrap; text-overflow: ellipsis; }
     Loading.-shown { display: block; }
     """
 

@@ -35,7 +35,7 @@ async def test_a_bar_where_the_total_is_known():
         assert not loading.display
         loading.show("compiling kernels", 6, 24)
         await pilot.pause()
-        assert text(loading) == ["█" * 6 + "░" * 18 + "  compiling kernels 6/24"]
+        assert text(loading) == ["█" * 3 + "░" * 9 + "  compiling kernels 6/24"]
         loading.show("starting", 0, 0)
         await pilot.pause()
         assert text(loading) == ["starting"]
