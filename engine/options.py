@@ -107,13 +107,31 @@ KNOBS: tuple[Knob, ...] = (
     Knob("direct", "bool", "read experts past the page cache (O_DIRECT); buffered where the disk refuses", "DIRECT"),
     Knob("usage", "path", "learned history to start from and to save to (.coli_usage)", "COLI_USAGE"),
     Knob("learn", "bool", "save what was used to the history after every turn", "USAGE_SAVE"),
-    Knob("policy", "choice", "who stays in the expert cache; auto: learns in every layer how far back to look", None,
-         auto=True, choices=("lru", "lfu", "lfuda", "lfru", "s3fifo", "clock", "streak")),
-    Knob("pin", "path", "experts kept in memory from the start: none, those the history ranks highest, or another's",
-         "PIN", choices=("off", "auto")),
+    Knob("warm", "bool", "begin with what the history ranks highest in the expert cache, loaded in the background"),
+    Knob(
+        "policy",
+        "choice",
+        "who stays in the expert cache; auto: learns in every layer how far back to look",
+        None,
+        auto=True,
+        choices=("lru", "lfu", "lfuda", "lfru", "s3fifo", "clock", "streak"),
+    ),
+    Knob(
+        "pin",
+        "path",
+        "experts kept in memory from the start: none, those the history ranks highest, or another's",
+        "PIN",
+        choices=("off", "auto"),
+    ),
     Knob("pin_gb", "float", "memory for pinned experts", "PIN_GB", 0, auto=True, unlimited="all"),
-    Knob("repin", "int", "tokens after which pinned experts that went cold make room for hot ones; 0: never", "REPIN",
-         0, 1_000_000_000),
+    Knob(
+        "repin",
+        "int",
+        "tokens after which pinned experts that went cold make room for hot ones; 0: never",
+        "REPIN",
+        0,
+        1_000_000_000,
+    ),
     Knob("route_trace", "path", "write every routing decision to this file", "ROUTE_TRACE"),
 )
 
@@ -134,6 +152,7 @@ class EngineOptions:
     direct: bool = True
     usage: str | None = None
     learn: bool = True
+    warm: bool = True
     policy: str | None = None
     pin: str = "off"
     pin_gb: float | None = None

@@ -53,6 +53,4 @@ def difference(one: np.ndarray, two: np.ndarray) -> float:
     s_c, s_h = 1 + 0.045 * c_mean, 1 + 0.015 * c_mean * t
     turn = -2 * np.sqrt(c_mean**7 / (c_mean**7 + 25**7))
     turn *= np.sin(np.radians(60 * np.exp(-(((h_mean - 275) / 25) ** 2))))
-    return float(
-        np.sqrt((dl / s_l) ** 2 + (dc / s_c) ** 2 + (d_hue / s_h) ** 2 + turn * (dc / s_c) * (d_hue / s_h))
-    )
+    return float(np.sqrt((dl / s_l) ** 2 + (dc / s_c) ** 2 + (d_hue / s_h) ** 2 + turn * (dc / s_c) * (d_hue / s_h)))
