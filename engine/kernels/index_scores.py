@@ -1,4 +1,4 @@
-"""The numbers behind sparse attention: an indexer's scores of 16 keys, and the choice of the best of many."""
+"""The numbers behind sparse attention: an indexer's scores of a tile of keys, and the choice of the best of many."""
 
 from __future__ import annotations
 
@@ -8,32 +8,39 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from .formats import ROWS
 from .ir import FLOAT, VOID, Emitter, Value, function, vector
 from .isa import TARGET, Target
 from .pointers import i32, i64, u32
+from .records import KEY_TILE
 from .symbols import kernel
 
+LANES = 16
 _SIGN = 0x80000000
 _ALL = 0xFFFFFFFF
 
 
 def write_index_scores(module: ir.Module, target: Target) -> Any:
     """The function (products, weights, heads, scale, out); see `index_scores`."""
+    places = range(0, KEY_TILE, LANES)
 
     def write(e: Emitter, products: Value, weights: Value, heads: Value, scale: Value, out: Value) -> None:
-        kind = vector(FLOAT, ROWS)
-        factor = e.splat(e.load(FLOAT, scale), ROWS)
+        kind = vector(FLOAT, LANES)
+        factor = e.splat(e.load(FLOAT, scale), LANES)
         zero = e.constant(kind, 0.0)
 
-        def head(h: Value, total: list[Value]) -> list[Value]:
-            product = e.b.fmul(e.load(kind, e.offset(products, h, 4 * ROWS)), factor)
-            positive = e.b.select(e.b.fcmp_ordered(">", product, zero), product, zero)
-            weight = e.splat(e.load(FLOAT, e.offset(weights, h, 4)), ROWS)
-            return [e.fma(weight, positive, total[0])]
+        def head(h: Value, totals: list[Value]) -> list[Value]:
+            row = e.offset(products, h, 4 * KEY_TILE)
+            weight = e.splat(e.load(FLOAT, e.offset(weights, h, 4)), LANES)
+            results = []
+            for place, total in zip(places, totals, strict=True):
+                product = e.b.fmul(e.load(kind, e.offset(row, place, 4)), factor)
+                positive = e.b.select(e.b.fcmp_ordered(">", product, zero), product, zero)
+                results.append(e.fma(weight, positive, total))
+            return results
 
-        (total,) = e.loop(e.long(0), heads, 1, [zero], head)
-        e.store(total, out)
+        totals = e.loop(e.long(0), heads, 1, [zero] * len(places), head)
+        for place, total in zip(places, totals, strict=True):
+            e.store(total, e.offset(out, place, 4))
 
     return function(module, target, "colibri_index_scores", 5, VOID, write)
 
@@ -54,9 +61,10 @@ def _index_scores(products: int, weights: int, heads: int, scale: int, out: int)
 
 @njit(cache=True, nogil=True)
 def index_scores(products: int, weights: int, heads: int, scale: int, out: int) -> None:
-    """out[r] = sum_h weights[h] * relu(products[h, r] * scale) for 16 keys, head after head.
+    """out[j] = sum_h weights[h] * relu(products[h, j] * scale) for a tile of keys, head after head.
 
-    products: float32 [heads, 16]. weights: float32 [heads]. scale: the address of a float32. out: float32 [16].
+    products: float32 [heads, KEY_TILE]. weights: float32 [heads]. scale: the address of a float32. out: float32
+    [KEY_TILE].
     """
     _index_scores(products, weights, heads, scale, out)
 

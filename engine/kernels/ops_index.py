@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .formats import ROWS as BLOCK
 from .index_scores import choose_best, index_scores
 from .ops_attention import rotate_head
 from .ops_basic import layer_norm
-from .pointers import f32, i64
-from .products import product16
-from .records import INDEX_ROWS, POSITION, ROWS
+from .pointers import f32
+from .records import INDEX_ROWS, KEY_TILE, POSITION, ROWS
 from .sync import barrier, take
-from .values import cache_itemsize, keep_row
+from .values import cache_itemsize, keep_row, weigh_heads
 
-KEYS_A_PIECE = 512
+KEYS_A_PIECE = 8 * KEY_TILE
+"""Keys a thread scores at once."""
 
 
 @njit(cache=True, nogil=True)
@@ -40,7 +39,10 @@ def store(x: Any, state: Any, sync: int) -> None:
             row = x.k + s * x.dim * 4
             layer_norm(row, x.norm, x.norm_bias, x.dim, x.eps, row)
             rotate_head(f32(row), cos, sin, x.rope_dim, x.pairs != 0)
-            keep_row(x.fmt, row, x.dim, x.cache + (position + s) * x.dim * cache_itemsize(x.fmt))
+            item, key = cache_itemsize(x.fmt), position + s
+            place = x.cache + (key // KEY_TILE * KEY_TILE * x.dim + key % KEY_TILE) * item
+            for i in range(x.dim):
+                keep_row(x.fmt, row + i * 4, 1, place + i * KEY_TILE * item)
             continue
         if not choosing:
             continue
@@ -53,20 +55,23 @@ def store(x: Any, state: Any, sync: int) -> None:
 
 @njit(cache=True, nogil=True)
 def _score(x: Any, s: int, first: int, last: int, scores: int, scratch: int) -> None:
-    """Scores of the keys first..last-1 for row s, float32 at `scores` + 4 * key; first is a multiple of 16."""
-    addresses, products = i64(scratch), scratch + 8 * x.heads
-    sixteen, scale = products + x.heads * BLOCK * 4, products + (x.heads + 1) * BLOCK * 4
-    row_bytes = x.dim * cache_itemsize(x.fmt)
+    """Scores of the keys first..last-1 for row s, float32 at `scores` + 4 * key; first is a multiple of KEY_TILE."""
+    products, found = scratch, scratch + x.heads * KEY_TILE * 4
+    scale = found + KEY_TILE * 4
+    q, weights = x.q + s * x.heads * x.dim * 4, x.weights + s * x.heads * 4
+    item = cache_itemsize(x.fmt)
     f32(scale)[0] = np.float32(x.dim**-0.5)
-    for h in range(x.heads):
-        addresses[h] = x.q + (s * x.heads + h) * x.dim * 4
-    for block in range(first, last, BLOCK):
-        valid = min(BLOCK, last - block)
-        product16(x.fmt, x.cache + block * row_bytes, valid, x.dim, scratch, x.heads, products)
-        index_scores(products, x.weights + s * x.heads * 4, x.heads, scale, sixteen)
-        out, found = f32(scores + block * 4), f32(sixteen)
-        for r in range(valid):
-            out[r] = found[r]
+    product, score = f32(products), f32(found)
+    for start in range(first, last, KEY_TILE):
+        for i in range(x.heads * KEY_TILE):
+            product[i] = 0.0
+        tile = x.cache + start * x.dim * item
+        # A tile lies dimension after dimension, so that its keys are summed side by side.
+        weigh_heads(x.fmt, q, x.dim * 4, tile, KEY_TILE * item, x.dim, KEY_TILE, products, x.heads)
+        index_scores(products, weights, x.heads, scale, found)
+        out = f32(scores + start * 4)
+        for j in range(min(KEY_TILE, last - start)):
+            out[j] = score[j]
 
 
 @njit(cache=True, nogil=True)

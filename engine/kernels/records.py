@@ -128,7 +128,7 @@ INDEXER = np.dtype(
         ("q", "i8"), ("k", "i8"), ("weights", "i8"),  # float32 [rows, heads, dim], [rows, dim], [rows, heads]
         ("heads", "i8"), ("dim", "i8"), ("rope_dim", "i8"), ("pairs", "i8"), ("cos", "i8"), ("sin", "i8"),
         ("norm", "i8"), ("norm_bias", "i8"), ("eps", "f8"),
-        ("cache", "i8"), ("fmt", "i8"), ("capacity", "i8"),  # [capacity, dim]
+        ("cache", "i8"), ("fmt", "i8"), ("capacity", "i8"),  # [capacity / KEY_TILE, dim, KEY_TILE]
         ("scores", "i8"),  # float32 [INDEX_ROWS, capacity]
         ("top_k", "i8"), ("selected", "i8"),
     ]
@@ -216,8 +216,8 @@ def latent_scratch(rank: int, row_bytes: int) -> int:
 
 
 def index_scratch(heads: int) -> int:
-    """Bytes of scratch for an indexer: addresses and products of its heads, 16 scores; or a histogram."""
-    return max(heads * (8 + 4 * 16) + 2 * 4 * 16, HISTOGRAM_BYTES)
+    """Bytes of scratch for an indexer: products of its heads and scores of a tile of keys; or a histogram."""
+    return max((heads + 2) * KEY_TILE * 4, HISTOGRAM_BYTES)
 
 
 def scratch_bytes(max_rows: int, experts: int) -> int:

@@ -76,7 +76,8 @@ class Latent(Mixer):
     def cache_bytes(self, capacity: int, fmt: int) -> int:
         """Latents with their keys, and the indexer's keys."""
         index = self._kind.indexer.dim if self._kind.indexer else 0
-        return self._latent_bytes(capacity, fmt) + capacity * index * itemsize(fmt)
+        tiles = -(-capacity // r.KEY_TILE)
+        return self._latent_bytes(capacity, fmt) + tiles * r.KEY_TILE * index * itemsize(fmt)
 
     def context_scratch(self, capacity: int) -> int:
         """The indexer's scores of some rows."""

@@ -17,11 +17,11 @@ from llvmlite import ir
 from engine.kernels import index_scores, isa, values
 from engine.kernels.formats import F16, F32
 from engine.kernels.index_scores import choose_best
+from engine.kernels.records import KEY_TILE as TILE
 
 from .native import LEVELS, PLAIN_CPU, machine, optimised
 
 DTYPES = {F32: np.float32, F16: np.float16}
-TILE = 64
 
 
 class Kernels:
@@ -82,9 +82,9 @@ def test_weigh_heads(level: str, fmt: int, heads: int, keys: int, dim: int) -> N
 @pytest.mark.parametrize("heads", [1, 16, 33])
 def test_index_scores(level: str, heads: int) -> None:
     draw = np.random.default_rng(heads)
-    products = draw.standard_normal((heads, 16)).astype(np.float32)
+    products = draw.standard_normal((heads, TILE)).astype(np.float32)
     weights = draw.standard_normal(heads).astype(np.float32)
-    scale, out = np.array([0.3], np.float32), np.full(16, np.nan, np.float32)
+    scale, out = np.array([0.3], np.float32), np.full(TILE, np.nan, np.float32)
     kernels(level).call(
         "colibri_index_scores", products.ctypes.data, weights.ctypes.data, heads, scale.ctypes.data, out.ctypes.data
     )
