@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from colibri_tui.render.shades import HEAT_LEVELS, SHADES, Shade
+from colibri_tui.render.shades import FIRED_PLACE, HEAT_LEVELS, SHADES, Heat, Place, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,59 +15,31 @@ class Glyphs:
     """One character per shade, and those of bars. `upper_half` is empty where half blocks do not exist."""
 
     heat: str  # one per level
-    unused: str
-    disk: str
-    cache: str
-    pin: str
+    places: str  # one per Place, BLANK first
     fired: str
     upper_half: str
     bar: str
     bar_rest: str
-    layer_rule: str
     dot: str
 
     def __post_init__(self) -> None:
         assert len(self.heat) == HEAT_LEVELS
+        assert len(self.places) == len(Place)
 
-    def of_shades(self) -> list[str]:
-        """Return the glyph of every shade; BLANK and spare numbers are spaces."""
+    def of(self, view: View) -> list[str]:
+        """Return the glyph of every shade of a view; spare numbers are spaces."""
         table = [" "] * SHADES
-        for level, glyph in enumerate(self.heat):
-            table[Shade.HEAT + level] = glyph
-        table[Shade.UNUSED] = self.unused
-        table[Shade.DISK] = self.disk
-        table[Shade.CACHE] = self.cache
-        table[Shade.PIN] = self.pin
-        table[Shade.FIRED] = table[Shade.FIRED_TIER] = self.fired
+        if view is View.HEAT:
+            table[Heat.LEVEL : Heat.LEVEL + HEAT_LEVELS] = self.heat
+            table[Heat.FIRED + 1 :] = self.fired * (HEAT_LEVELS - 1)
+        else:
+            table[: len(Place)] = self.places
+            table[Place.UNUSED + FIRED_PLACE : Place.PIN + FIRED_PLACE + 1] = self.fired * (len(Place) - 1)
         return table
 
 
-BLOCKS = Glyphs(
-    heat="·░░▒▒▓▓█",
-    unused="·",
-    disk="░",
-    cache="▓",
-    pin="█",
-    fired="■",
-    upper_half="▀",
-    bar="█",
-    bar_rest="░",
-    layer_rule="─",
-    dot="·",
-)
+BLOCKS = Glyphs(heat="·░░▒▒▓▓█", places=" ·░▓█", fired="■", upper_half="▀", bar="█", bar_rest="░", dot="·")
 """The usual set. Eight levels share five glyphs; the ramp is exact in colour and coarse without it."""
 
-ASCII = Glyphs(
-    heat=".:-=+*#@",
-    unused=".",
-    disk="-",
-    cache="+",
-    pin="#",
-    fired="O",
-    upper_half="",
-    bar="#",
-    bar_rest=".",
-    layer_rule="-",
-    dot="-",
-)
-"""For terminals and fonts that draw nothing else (`--ascii`, or a locale that is not UTF-8)."""
+ASCII = Glyphs(heat=".:-=+*#@", places=" .-+#", fired="O", upper_half="", bar="#", bar_rest=".", dot="-")
+"""For terminals and fonts that draw nothing else (`ascii` in the settings, or a locale that is not UTF-8)."""

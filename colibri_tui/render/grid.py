@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from colibri_tui.render.shades import HEAT_LEVELS, SHADES, Shade
+from colibri_tui.render.shades import FIRED_PLACE, HEAT_LEVELS, SHADES, Heat, Place
 from engine.board import Tier
 
 MAX_REPEAT = 6
@@ -22,7 +22,7 @@ MAX_STRETCH = 3
 """Tallest band, in rows."""
 COOL_TOP = 32.0
 """The ramp's top is never below this many uses, so that a young profile looks young."""
-LEAST_SPAN = 16.0
+LEAST_SPAN = 4.0
 """The ramp spans at least this factor: small differences are not blown up to the whole ramp."""
 
 Shades = npt.NDArray[np.uint8]
@@ -106,8 +106,8 @@ def heat_shades(heat: npt.NDArray[np.uint32], tier: npt.NDArray[np.uint8], grid:
     """Return shades [bands, columns] of the heat view; heat and tier are [layers, experts]."""
     members = _fold((tier != Tier.NONE).astype(np.int64), grid)
     uses = _fold(heat.astype(np.int64), grid) / np.maximum(members, 1)
-    shades = heat_levels(uses) + np.uint8(Shade.HEAT)
-    shades[members == 0] = Shade.BLANK
+    shades = heat_levels(uses) + np.uint8(Heat.LEVEL)
+    shades[members == 0] = Heat.BLANK
     return shades
 
 
@@ -120,16 +120,29 @@ def tier_shades(heat: npt.NDArray[np.uint32], tier: npt.NDArray[np.uint8], grid:
     cached = _fold(((tier == Tier.CACHE) | (tier == Tier.WORKING)).astype(np.int64), grid)
     on_disk = _fold((tier == Tier.DISK).astype(np.int64), grid)
     used = _fold(heat.astype(np.int64), grid) > 0
-    shades = np.where(used, np.uint8(Shade.DISK), np.uint8(Shade.UNUSED))
-    shades[(cached > 0) & (cached >= on_disk)] = Shade.CACHE
-    shades[(pinned > 0) & (pinned >= cached) & (pinned >= on_disk)] = Shade.PIN
-    shades[pinned + cached + on_disk == 0] = Shade.BLANK
+    shades = np.where(used, np.uint8(Place.DISK), np.uint8(Place.UNUSED))
+    shades[(cached > 0) & (cached >= on_disk)] = Place.CACHE
+    shades[(pinned > 0) & (pinned >= cached) & (pinned >= on_disk)] = Place.PIN
+    shades[pinned + cached + on_disk == 0] = Place.BLANK
     return shades
 
 
-def mark_fired(shades: Shades, fired: npt.NDArray[np.bool_], grid: Grid, shade: Shade) -> None:
-    """Overwrite in place the pieces in which any expert of `fired` [layers, experts] lies."""
-    shades[_fold(fired.astype(np.int64), grid) > 0] = shade
+def _fires(shades: Shades, fired: npt.NDArray[np.bool_], grid: Grid) -> npt.NDArray[np.bool_]:
+    """Return the pieces [bands, columns] in which any expert of `fired` [layers, experts] lies."""
+    where: npt.NDArray[np.bool_] = (_fold(fired.astype(np.int64), grid) > 0) & (shades > 0)
+    return where
+
+
+def fire_heat(shades: Shades, fired: npt.NDArray[np.bool_], grid: Grid) -> None:
+    """Mark in place the pieces of the heat view that fire; they keep their level."""
+    where = _fires(shades, fired, grid)
+    # An expert may fire a moment before its count says so.
+    shades[where] = np.maximum(shades[where], Heat.LEVEL + 1) + np.uint8(Heat.FIRED - Heat.LEVEL)
+
+
+def fire_places(shades: Shades, fired: npt.NDArray[np.bool_], grid: Grid) -> None:
+    """Mark in place the pieces of the tier view that fire."""
+    shades[_fires(shades, fired, grid)] += np.uint8(FIRED_PLACE)
 
 
 def cells(shades: Shades, grid: Grid) -> npt.NDArray[np.uint8]:
@@ -138,7 +151,7 @@ def cells(shades: Shades, grid: Grid) -> npt.NDArray[np.uint8]:
         return np.repeat(shades, grid.stretch, axis=0)
     upper, lower = shades[0::2], shades[1::2]
     if len(lower) < len(upper):
-        lower = np.vstack([lower, np.full((1, grid.columns), Shade.BLANK, np.uint8)])
+        lower = np.vstack([lower, np.zeros((1, grid.columns), np.uint8)])
     return upper * np.uint8(SHADES) + lower
 
 

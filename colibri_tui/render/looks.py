@@ -9,7 +9,7 @@ from rich.style import Style
 
 from colibri_tui.render.glyphs import Glyphs
 from colibri_tui.render.ramps import Depth, Palette, half_cells, row_cells
-from colibri_tui.render.shades import Shade
+from colibri_tui.render.shades import Place, View
 
 _SYSTEMS = {
     Depth.TRUECOLOR: ColorSystem.TRUECOLOR,
@@ -17,8 +17,7 @@ _SYSTEMS = {
     Depth.ANSI: ColorSystem.STANDARD,
     Depth.MONO: ColorSystem.STANDARD,
 }
-
-_ANSI_TIERS = {Shade.PIN: "ansi_yellow", Shade.CACHE: "ansi_cyan"}
+_ANSI_BARS = {Place.PIN: "ansi_yellow", Place.CACHE: "ansi_cyan"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +38,19 @@ class Looks:
         """Whether a cell can show two layers: it takes colours and a half block."""
         return self.depth.paints and bool(self.glyphs.upper_half)
 
-    def cells(self, ground: Color, *, half: bool) -> list[tuple[str, Style]]:
+    def cells(self, view: View, ground: Color, *, half: bool) -> list[tuple[str, Style]]:
         """Return the look of every cell index that `grid.cells` yields."""
         make = half_cells if half else row_cells
-        return make(self.palette, self.glyphs, self.depth, ground)
+        return make(self.palette, self.glyphs, self.depth, view, ground)
 
-    def tier(self, shade: Shade) -> tuple[str, str]:
-        """Return glyph and colour of a tier, the colour in Textual's words, '' for none."""
-        glyph = self.glyphs.of_shades()[shade]
+    def bar(self, place: Place) -> tuple[str, str]:
+        """Return glyph and colour of a place in bars, the colour in Textual's words, '' for none.
+
+        Disk has the colour of muted text: bars must show what the atlas lets recede.
+        """
+        glyph = self.glyphs.of(View.TIER)[place]
+        if place is Place.DISK:
+            return glyph, "$text-muted"
         if self.depth.paints:
-            return glyph, self.palette.of_shades()[shade].rgb
-        return glyph, _ANSI_TIERS.get(shade, "") if self.depth is Depth.ANSI else ""
+            return glyph, self.palette.of(View.TIER)[place].rgb
+        return glyph, _ANSI_BARS.get(place, "") if self.depth is Depth.ANSI else ""

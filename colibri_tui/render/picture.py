@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
@@ -11,15 +10,8 @@ import numpy.typing as npt
 from colibri_tui.render import grid as g
 from colibri_tui.render.grid import Grid
 from colibri_tui.render.looks import Looks
-from colibri_tui.render.shades import HEAT_LEVELS, SHADES, Shade
+from colibri_tui.render.shades import FIRED_PLACE, HEAT_LEVELS, SHADES, Heat, Place, View
 from colibri_tui.telemetry import Sample
-
-
-class View(Enum):
-    """What the colour of a cell means."""
-
-    HEAT = "heat"
-    TIER = "tiers"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,10 +37,11 @@ def draw(sample: Sample, grid: Grid, view: View, order: npt.NDArray[np.intp] | N
         tier = np.take_along_axis(tier, order, axis=1)
         fired = np.take_along_axis(fired, order, axis=1)
     if view is View.HEAT:
-        shades, lit = g.heat_shades(heat, tier, grid), Shade.FIRED
+        shades = g.heat_shades(heat, tier, grid)
+        g.fire_heat(shades, fired, grid)
     else:
-        shades, lit = g.tier_shades(heat, tier, grid), Shade.FIRED_TIER
-    g.mark_fired(shades, fired, grid, lit)
+        shades = g.tier_shades(heat, tier, grid)
+        g.fire_places(shades, fired, grid)
     return Frame(g.cells(shades, grid), _row_shares(sample.resident, grid))
 
 
@@ -105,14 +98,16 @@ class Swatch:
 def legend(view: View) -> list[Swatch]:
     """Return what the shades of a view mean."""
     if view is View.HEAT:
-        ramp = tuple(Shade.HEAT + level for level in range(HEAT_LEVELS))
-        return [Swatch((), "never"), Swatch(ramp, "often"), Swatch((Shade.FIRED,), "now")]
+        ramp = tuple(range(Heat.LEVEL, Heat.LEVEL + HEAT_LEVELS))
+        fired = tuple(range(Heat.FIRED + 1, Heat.FIRED + HEAT_LEVELS))
+        return [Swatch((), "never"), Swatch(ramp, "often"), Swatch(fired, "now")]
+    fired = tuple(range(Place.PIN + FIRED_PLACE, Place.UNUSED + FIRED_PLACE, -1))
     return [
-        Swatch((Shade.PIN,), "pinned"),
-        Swatch((Shade.CACHE,), "cached"),
-        Swatch((Shade.DISK,), "on disk"),
-        Swatch((Shade.UNUSED,), "unused"),
-        Swatch((Shade.FIRED_TIER,), "now"),
+        Swatch((Place.PIN,), "pinned"),
+        Swatch((Place.CACHE,), "cached"),
+        Swatch((Place.DISK,), "on disk"),
+        Swatch((Place.UNUSED,), "unused"),
+        Swatch(fired, "now"),
     ]
 
 

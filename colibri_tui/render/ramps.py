@@ -2,6 +2,9 @@
 
 Terminals of 256 colours get the palette's own index: the nearest colour that a library would compute merges
 neighbouring levels of a ramp. With 16 colours, or none, heat is a glyph and colour only helps.
+
+What fires keeps its level: its ramp runs beside the other one in another hue, so that experts which come and go at
+every token change the hue of their cells more than their lightness, and the screen does not flicker.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from rich.color import Color
 from rich.style import Style
 
 from colibri_tui.render.glyphs import Glyphs
-from colibri_tui.render.shades import HEAT_LEVELS, SHADES, Shade
+from colibri_tui.render.shades import FIRED_PLACE, HEAT_LEVELS, SHADES, Heat, Place, View
 
 
 class Depth(Enum):
@@ -53,67 +56,62 @@ class Ink:
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """Colours of what the engine does. `heat` has one ink per level, dark to bright or bright to dark."""
+    """Colours of what the engine does.
+
+    heat: one ink per level, dark to bright or bright to dark. fired: one per level from 1 on.
+    places: one per `Place` from UNUSED on; fired_places: the same for experts that fire.
+    """
 
     heat: tuple[Ink, ...]
-    fired: Ink  # on the heat ramp
-    fired_tier: Ink  # on tier colours
-    unused: Ink
-    disk: Ink
-    cache: Ink
-    pin: Ink
+    fired: tuple[Ink, ...]
+    places: tuple[Ink, ...]
+    fired_places: tuple[Ink, ...]
 
     def __post_init__(self) -> None:
-        assert len(self.heat) == HEAT_LEVELS
+        assert len(self.heat) == len(self.fired) + 1 == HEAT_LEVELS
+        assert len(self.places) == len(self.fired_places) == len(Place) - 1
 
-    def of_shades(self) -> dict[int, Ink]:
-        """Return the ink of every shade except BLANK."""
-        inks: dict[int, Ink] = {Shade.HEAT + level: ink for level, ink in enumerate(self.heat)}
-        return inks | {
-            Shade.UNUSED: self.unused,
-            Shade.DISK: self.disk,
-            Shade.CACHE: self.cache,
-            Shade.PIN: self.pin,
-            Shade.FIRED: self.fired,
-            Shade.FIRED_TIER: self.fired_tier,
-        }
+    def of(self, view: View) -> dict[int, Ink]:
+        """Return the ink of every shade of a view except BLANK."""
+        if view is View.HEAT:
+            return dict(enumerate(self.heat, Heat.LEVEL)) | dict(enumerate(self.fired, Heat.FIRED + 1))
+        fired = dict(enumerate(self.fired_places, Place.UNUSED + FIRED_PLACE))
+        return dict(enumerate(self.places, Place.UNUSED)) | fired
 
 
-_FIRED_BRIGHT = Style(color="bright_white", bold=True)
-_ANSI_STYLES: dict[int, Style] = {
-    Shade.CACHE: Style(color="cyan"),
-    Shade.PIN: Style(color="yellow"),
-    Shade.FIRED: _FIRED_BRIGHT,
-    Shade.FIRED_TIER: _FIRED_BRIGHT,
-}
-_MONO_STYLES: dict[int, Style] = {Shade.FIRED: Style(reverse=True), Shade.FIRED_TIER: Style(reverse=True)}
+_ANSI_PLACES = {Place.CACHE: Style(color="cyan"), Place.PIN: Style(color="yellow")}
 
 
-def row_cells(palette: Palette, glyphs: Glyphs, depth: Depth, ground: Color) -> list[tuple[str, Style]]:
+def row_cells(palette: Palette, glyphs: Glyphs, depth: Depth, view: View, ground: Color) -> list[tuple[str, Style]]:
     """Return (glyph, style) per shade for atlases with one layer a row.
 
     ground: the background colour; used only where the depth paints.
     """
-    letters = glyphs.of_shades()
+    letters = glyphs.of(view)
+    fired_from = Heat.FIRED + 1 if view is View.HEAT else Place.UNUSED + FIRED_PLACE
     if not depth.paints:
-        styles = _MONO_STYLES if depth is Depth.MONO else _ANSI_STYLES
-        return [(letter, styles.get(n, Style())) for n, letter in enumerate(letters)]
+        fired = Style(reverse=True) if depth is Depth.MONO else Style(color="bright_white", bold=True)
+        styles = [fired if shade >= fired_from else Style() for shade in range(SHADES)]
+        if depth is Depth.ANSI and view is View.TIER:
+            for place, style in _ANSI_PLACES.items():
+                styles[place] = style
+        return list(zip(letters, styles, strict=True))
     cells = [(" ", Style(bgcolor=ground))] * SHADES
-    for shade, ink in palette.of_shades().items():
+    for shade, ink in palette.of(view).items():
         colour = ink.at(depth)
-        if shade in (Shade.UNUSED, Shade.DISK, Shade.CACHE, Shade.PIN):
+        if view is View.TIER and shade < fired_from:
             cells[shade] = (letters[shade], Style(color=colour, bgcolor=ground))
         else:
             cells[shade] = (" ", Style(bgcolor=colour))
     return cells
 
 
-def half_cells(palette: Palette, glyphs: Glyphs, depth: Depth, ground: Color) -> list[tuple[str, Style]]:
+def half_cells(palette: Palette, glyphs: Glyphs, depth: Depth, view: View, ground: Color) -> list[tuple[str, Style]]:
     """Return (glyph, style) for every pair of shades, at index `upper * SHADES + lower`: two layers a cell.
 
     Only for depths that paint, with a glyph set that has an upper half.
     """
     colours = [ground] * SHADES
-    for shade, ink in palette.of_shades().items():
+    for shade, ink in palette.of(view).items():
         colours[shade] = ink.at(depth)
     return [(glyphs.upper_half, Style(color=upper, bgcolor=lower)) for upper in colours for lower in colours]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
 from colibri_tui.render.ramps import Ink, Palette
-from colibri_tui.render.shades import HEAT_LEVELS
+from colibri_tui.render.shades import HEAT_LEVELS, Place
 
 DEFAULT_THEME = "colibri"
 PLAIN_THEME = "ansi16"
@@ -29,7 +29,8 @@ _COLOURS = (
     "warning", "error",
 )  # fmt: skip
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
-_INKS = tuple(field.name for field in fields(Palette) if field.name != "heat")
+_INKS = {"heat": HEAT_LEVELS, "fired": HEAT_LEVELS - 1, "places": len(Place) - 1, "fired-places": len(Place) - 1}
+"""Lists of the [atlas] table, and how many colours each has."""
 
 
 class ThemeError(ValueError):
@@ -70,17 +71,13 @@ def _ink(value: object, where: str) -> Ink:
 
 
 def _palette(table: Mapping[str, Any]) -> Palette:
-    known = {"heat", *(name.replace("_", "-") for name in _INKS)}
-    for key in known:
-        if key not in table:
-            raise ThemeError(f"[atlas] lacks {key}")
-    heat = table["heat"]
-    if not isinstance(heat, list) or len(heat) != HEAT_LEVELS:
-        raise ThemeError(f"atlas.heat must list {HEAT_LEVELS} colours")
-    return Palette(
-        heat=tuple(_ink(ink, f"atlas.heat[{n}]") for n, ink in enumerate(heat)),
-        **{name: _ink(table[name.replace("_", "-")], f"atlas.{name.replace('_', '-')}") for name in _INKS},
-    )
+    lists = {}
+    for key, count in _INKS.items():
+        inks = table.get(key)
+        if not isinstance(inks, list) or len(inks) != count:
+            raise ThemeError(f"atlas.{key} must list {count} colours")
+        lists[key.replace("-", "_")] = tuple(_ink(ink, f"atlas.{key}[{n}]") for n, ink in enumerate(inks))
+    return Palette(**lists)
 
 
 def parse_theme(text: str, fallback: Palette | None = None) -> ColourTheme:

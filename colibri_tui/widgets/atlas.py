@@ -25,7 +25,6 @@ from colibri_tui.render.halfblock import CellTable
 from colibri_tui.render.looks import Looks
 from colibri_tui.render.picture import (
     Frame,
-    View,
     caption,
     draw,
     fit,
@@ -33,6 +32,7 @@ from colibri_tui.render.picture import (
     legend,
     swatch_index,
 )
+from colibri_tui.render.shades import View
 from colibri_tui.telemetry import Sample
 
 LABELS_FROM = 24
@@ -158,7 +158,7 @@ class Atlas(Widget, can_focus=True):
             self._grid = fit(sample, self._looks, room, height - 2 * self._top)
         if self._grid is not None and sample is not None:
             ground = self.background_colors[1].rich_color
-            cells = self._looks.cells(ground, half=self._grid.half)
+            cells = self._looks.cells(self.view, ground, half=self._grid.half)
             self._table = CellTable(cells, self._grid.repeat, self._looks.color_system)
             self._left = self._left_of(self._grid, sample)
             self._space = width - self._labels(sample) - self._grid.width
@@ -239,7 +239,7 @@ class Atlas(Widget, can_focus=True):
 
     def _legend(self, grid: Grid) -> list[Segment]:
         """Return the line below the picture: what the shades mean."""
-        cells = self._looks.cells(self.background_colors[1].rich_color, half=grid.half)
+        cells = self._looks.cells(self.view, self.background_colors[1].rich_color, half=grid.half)
         segments = [Segment(" " * (self._labels(self._sample) if self._sample else 0), self._words)]
         for swatch in legend(self.view):
             segments += [Segment(*cells[swatch_index(shade, grid)]) for shade in swatch.shades]

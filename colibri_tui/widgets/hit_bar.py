@@ -11,23 +11,17 @@ from textual.widgets import Static
 
 from colibri_tui.render.bars import cells, shares
 from colibri_tui.render.looks import Looks
-from colibri_tui.render.shades import Shade
+from colibri_tui.render.shades import Place
 from colibri_tui.render.units import size
 from colibri_tui.telemetry import Reads
 from engine.events import Hits
 
-TIERS = ((Shade.PIN, "pin"), (Shade.CACHE, "cache"), (Shade.DISK, "disk"))
+TIERS = ((Place.PIN, "pin"), (Place.CACHE, "cache"), (Place.DISK, "disk"))
 LABEL = 8
 NUMBERS = 13
 """Columns of the three percentages."""
 BLOCK = 4
 """Lines about one window of time."""
-
-
-def _tier(looks: Looks, shade: Shade) -> tuple[str, str]:
-    """Return glyph and colour of a tier; disk as text, which must be seen where the atlas wants it to recede."""
-    glyph, colour = looks.tier(shade)
-    return glyph, "$text-muted" if shade is Shade.DISK else colour
 
 
 def _counts(hits: Hits) -> tuple[int, int, int]:
@@ -43,7 +37,7 @@ def bar_line(label: str, hits: Hits, looks: Looks, width: int) -> Content:
     bar = [
         (glyph * count, colour)
         for count, (glyph, colour) in zip(
-            cells(counts, max(room, 0)), (_tier(looks, shade) for shade, _ in TIERS), strict=True
+            cells(counts, max(room, 0)), (looks.bar(place) for place, _ in TIERS), strict=True
         )
     ]
     numbers = "".join(f"{percent:4d}" for percent in shares(counts, 100))
@@ -80,8 +74,8 @@ def one_line(hits: Hits, looks: Looks) -> Content:
         return Content.styled("no expert used yet", "$text-muted")
     percent = shares(_counts(hits), 100)
     words: list[tuple[str, str]] = [(f"hit {percent[0] + percent[1]}%", "bold")]
-    for (shade, name), share in zip(TIERS, percent, strict=True):
-        glyph, colour = _tier(looks, shade)
+    for (place, name), share in zip(TIERS, percent, strict=True):
+        glyph, colour = looks.bar(place)
         words += [(f" {glyph}", colour), (f"{name} {share}", "$text-muted")]
     return Content.assemble(*words)
 

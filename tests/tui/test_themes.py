@@ -9,16 +9,17 @@ from colibri_tui.themes import (
     parse_theme,
 )
 
-ATLAS = """
-[atlas]
-heat = [HEAT]
-fired = ["#ffffff", 231]
-fired-tier = ["#ffffff", 231]
-pin = ["#ffffff", 231]
-cache = ["#ffffff", 231]
-disk = ["#ffffff", 231]
-unused = ["#ffffff", 231]
-""".replace("HEAT", ", ".join(f'["#00000{n}", {n}]' for n in range(8)))
+
+def _atlas() -> str:
+    """A table of inks whose indices count from 0."""
+    lines = ["[atlas]"]
+    for key, count in (("heat", 8), ("fired", 7), ("places", 4), ("fired-places", 4)):
+        inks = ", ".join(f'["#00000{n}", {n}]' for n in range(count))
+        lines.append(f"{key} = [{inks}]")
+    return "\n".join(lines)
+
+
+ATLAS = _atlas()
 PLAIN = 'name = "mine"\n[colors]\nprimary = "#123456"\n'
 
 
@@ -61,7 +62,7 @@ def test_a_users_theme_replaces_ours_of_the_same_name(tmp_path):
         (PLAIN + "[variables]\nx = 3", "variables.x must be a string"),
         ('colors = 3\nname = "a"', "must be a table"),
         (PLAIN, r"\[atlas\] is missing"),
-        (PLAIN + ATLAS.replace("pin =", "bin ="), "lacks pin"),
+        (PLAIN + ATLAS.replace("fired =", "tired ="), "atlas.fired must list 7"),
         (PLAIN + ATLAS.replace('["#000007", 7]', '["#000007", 999]'), r"atlas.heat\[7\] must be"),
         (PLAIN + ATLAS.replace(', ["#000007", 7]', ""), "must list 8"),
     ],

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colibri_tui.render import grid as g
-from colibri_tui.render.shades import HEAT_LEVELS, SHADES, Shade
+from colibri_tui.render.shades import FIRED_PLACE, HEAT_LEVELS, SHADES, Heat, Place
 from engine.board import Tier
 
 sizes = st.tuples(st.integers(1, 100), st.integers(1, 400), st.integers(1, 300), st.integers(1, 80))
@@ -30,7 +30,7 @@ def test_cells_cover_the_grid(size, halves):
     cells = g.cells(g.heat_shades(heat, tier, grid), grid)
     assert cells.shape == (grid.rows, grid.columns)
     if grid.half and grid.bands % 2:
-        assert (cells[-1] % SHADES == Shade.BLANK).all()
+        assert (cells[-1] % SHADES == Heat.BLANK).all()
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_a_young_profile_looks_young():
 
 def test_heat_of_a_bin_is_the_mean_of_its_experts():
     heat = np.zeros((2, 8), np.uint32)
-    heat[0, :4] = 25
-    heat[1, 7] = 100
+    heat[0, :4] = 250
+    heat[1, 7] = 1000
     tier = np.full(heat.shape, Tier.DISK, np.uint8)
     shades = g.heat_shades(heat, tier, g.fit(2, 8, 2, 2, halves=True))
-    assert shades.tolist() == [[Shade.HEAT + 7, Shade.HEAT], [Shade.HEAT, Shade.HEAT + 7]]
+    assert shades.tolist() == [[Heat.LEVEL + 7, Heat.LEVEL], [Heat.LEVEL, Heat.LEVEL + 7]]
 
 
 def test_layers_without_experts_stay_blank():
@@ -77,9 +77,9 @@ def test_layers_without_experts_stay_blank():
         g.heat_shades(np.zeros((2, 2), np.uint32), tier, grid),
         g.tier_shades(np.zeros((2, 2), np.uint32), tier, grid),
     ):
-        assert shades[1].tolist() == [Shade.BLANK, Shade.BLANK]
-        assert shades[0, 0] != Shade.BLANK
-        assert shades[0, 1] == Shade.BLANK
+        assert shades[1].tolist() == [Heat.BLANK, Heat.BLANK]
+        assert shades[0, 0] != Heat.BLANK
+        assert shades[0, 1] == Heat.BLANK
 
 
 def test_tier_of_a_bin_is_where_most_of_it_lies():
@@ -94,25 +94,41 @@ def test_tier_of_a_bin_is_where_most_of_it_lies():
     heat = np.array([[1, 1, 0, 0], [1, 1, 1, 1], [1, 1, 1, 1]], np.uint32)
     shades = g.tier_shades(heat, tier, g.fit(3, 4, 2, 3, halves=True))
     assert shades.tolist() == [
-        [Shade.PIN, Shade.UNUSED],
-        [Shade.PIN, Shade.CACHE],
-        [Shade.PIN, Shade.PIN],
+        [Place.PIN, Place.UNUSED],
+        [Place.PIN, Place.CACHE],
+        [Place.PIN, Place.PIN],
     ]
 
 
-def test_one_fired_expert_marks_its_bin():
+def test_one_expert_that_fires_marks_its_bin_which_keeps_its_level():
     grid = g.fit(2, 8, 4, 2, halves=True)
-    shades = np.full((2, 4), Shade.HEAT, np.uint8)
+    shades = np.full((2, 4), Heat.LEVEL + 5, np.uint8)
+    shades[0, 0] = Heat.BLANK
     fired = np.zeros((2, 8), bool)
-    fired[1, 5] = True
-    g.mark_fired(shades, fired, grid, Shade.FIRED)
-    assert shades.tolist() == [[Shade.HEAT] * 4, [Shade.HEAT, Shade.HEAT, Shade.FIRED, Shade.HEAT]]
+    fired[1, 5] = fired[0, 0] = True
+    g.fire_heat(shades, fired, grid)
+    cold = Heat.LEVEL + 5
+    assert shades.tolist() == [[Heat.BLANK, cold, cold, cold], [cold, cold, Heat.FIRED + 5, cold]]
+
+
+def test_an_expert_that_fires_before_its_count_says_so_is_seen():
+    grid = g.fit(1, 1, 1, 1, halves=True)
+    shades = np.full((1, 1), Heat.LEVEL, np.uint8)
+    g.fire_heat(shades, np.ones((1, 1), bool), grid)
+    assert shades.tolist() == [[Heat.FIRED + 1]]
+
+
+def test_places_that_fire_are_still_told_apart():
+    grid = g.fit(1, 4, 4, 1, halves=True)
+    shades = np.array([[Place.BLANK, Place.DISK, Place.CACHE, Place.PIN]], np.uint8)
+    g.fire_places(shades, np.ones((1, 4), bool), grid)
+    assert shades.tolist() == [[Place.BLANK, *(place + FIRED_PLACE for place in (Place.DISK, Place.CACHE, Place.PIN))]]
 
 
 def test_halves_pair_the_upper_and_the_lower_layer():
     grid = g.fit(2, 2, 2, 1, halves=True)
-    shades = np.array([[Shade.PIN, Shade.DISK], [Shade.CACHE, Shade.PIN]], np.uint8)
-    assert g.cells(shades, grid).tolist() == [[Shade.PIN * SHADES + Shade.CACHE, Shade.DISK * SHADES + Shade.PIN]]
+    shades = np.array([[Place.PIN, Place.DISK], [Place.CACHE, Place.PIN]], np.uint8)
+    assert g.cells(shades, grid).tolist() == [[Place.PIN * SHADES + Place.CACHE, Place.DISK * SHADES + Place.PIN]]
 
 
 def test_rank_order_sorts_each_layer_and_keeps_equals_by_id():

@@ -1,6 +1,6 @@
 """Colours carry meaning here, so that every reader must be able to tell them apart."""
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import pytest
 from rich.color import Color
@@ -38,23 +38,41 @@ def test_heat_is_ordered_by_lightness_alone(theme, depth):
 
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("vision", VISION)
-def test_tiers_and_fired_are_told_apart(theme, depth, vision):
+def test_what_fires_stands_out_at_every_level(theme, depth, vision):
     p = theme.palette
-    for group in ((p.pin, p.cache, p.disk, p.fired_tier), (p.fired, *p.heat)):
-        for n, one in enumerate(group[:1] if p.fired in group else group):
-            for other in group[n + 1 :]:
-                assert difference(seen(one, depth, vision), seen(other, depth, vision)) > 15
+    for cold, fired in [*zip(p.heat[1:], p.fired, strict=True), *zip(p.places, p.fired_places, strict=True)]:
+        assert difference(seen(cold, depth, vision), seen(fired, depth, vision)) > 15
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_tiers_differ_in_lightness_too(theme, depth):
-    p = theme.palette
-    pin, cache, disk, unused = (seen(ink, depth)[0] for ink in (p.pin, p.cache, p.disk, p.unused))
-    steps = [pin - cache, cache - disk, disk - unused]
+def test_what_fires_is_ordered_by_lightness_too(theme, depth):
+    lightness = [seen(ink, depth)[0] for ink in theme.palette.fired]
+    assert lightness == sorted(lightness, reverse=not theme.theme.dark)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_experts_that_are_used_often_hardly_flicker(theme, depth):
+    """Light that comes and goes ten times a second is hard to bear: hue changes more than lightness does."""
+    for cold, fired in list(zip(theme.palette.heat[1:], theme.palette.fired, strict=True))[4:]:
+        assert abs(seen(cold, depth)[0] - seen(fired, depth)[0]) < 16
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("vision", VISION)
+def test_places_are_told_apart(theme, depth, vision):
+    for places in (theme.palette.places[1:], theme.palette.fired_places[1:]):
+        for one, other in combinations(places, 2):
+            assert difference(seen(one, depth, vision), seen(other, depth, vision)) > 15
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_places_differ_in_lightness_too(theme, depth):
+    lightness = [seen(ink, depth)[0] for ink in theme.palette.places]
+    steps = [later - earlier for earlier, later in pairwise(lightness)]
     if not theme.theme.dark:
         steps = [-step for step in steps]
-    assert min(steps[:2]) > 10
-    assert steps[2] > 2
+    assert min(steps[1:]) > 10
+    assert steps[0] > 2
 
 
 @pytest.mark.parametrize("name", ["foreground", "primary", "accent", "warning", "error", "success", "text-muted"])
