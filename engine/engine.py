@@ -178,7 +178,7 @@ class Engine:
             Workspace(spec, plan.chunk, threads),
             kv,
             placement,
-            Streamer(weights.experts, placement, self.readers, self.board, self._learning.pins),
+            Streamer(weights.experts, placement, self.readers, self.board, self._learning.ahead),
             self.board,
             self.team,
             Lossy(options.topk, options.topp),
@@ -280,7 +280,8 @@ class Engine:
         self.conversation.forget()
 
     def drop_experts(self) -> None:
-        """Empty the expert cache, as after a start."""
+        """Empty the expert cache, as after a start without a history; pinned experts stay."""
+        self._learning.ahead.stop()
         self.model.placement.drop()
 
     def active_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""What the engine learns from one turn to the next: the history, the pins it ranks, and their exchange."""
+"""What the engine learns from one turn to the next: the history, what it loads ahead, and the exchange of pins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy.typing as npt
 from .board import Board, Counter
 from .errors import EngineError
 from .events import Repin
-from .experts.pins import SELECTIONS_MIN, Pins, rank
+from .experts.ahead import Ahead
+from .experts.pins import SELECTIONS_MIN, rank
 from .experts.placement import Placement
 from .experts.reader import ReaderPool
 from .experts.repin import Repinner
@@ -57,14 +58,16 @@ class Learning:
     def attach(
         self, board: Board, placement: Placement, readers: ReaderPool, source: ExpertSource, pin_slots: int
     ) -> None:
-        """Begin: set the board's heat, and pin what is ranked highest, which loads in the background."""
+        """Begin: set the board's heat, pin what is ranked highest, fill the cache; both load in the background."""
         self._board, self._placement, self._pin_slots = board, placement, pin_slots
-        self.pins = Pins(placement, readers, source)
+        self.ahead = Ahead(placement, readers, source)
         if self._history is not None:
             board.heat[:] = self._history.counts
         if self._options.repin:
             self._repinner = Repinner(board, self._options.repin, lfru=self._options.policy == "lfru")
         self._pin()
+        if self._history is not None and self._options.warm:
+            self.ahead.fill(rank(self._history.counts, self._routed.moe_layers))
 
     def after_turn(self, tokens: int) -> tuple[list[str], list[Repin]]:
         """Save the history and exchange pins, after a turn of so many tokens; returns notices and exchanges."""
@@ -75,9 +78,9 @@ class Learning:
                 self._exchange(self._repinner, tokens, exchanges)
             except EngineError as error:
                 notices.append(str(error))
-        if self.pins.failed is not None:
-            notices.append(self.pins.failed)
-            self.pins.failed = None
+        if self.ahead.failed is not None:
+            notices.append(self.ahead.failed)
+            self.ahead.failed = None
         return notices, exchanges
 
     def repin_for(self, history: Path) -> list[str]:
@@ -97,8 +100,8 @@ class Learning:
         return notices + self.notices
 
     def close(self) -> None:
-        """Stop loading pins and save the history."""
-        self.pins.stop()
+        """Stop loading ahead and save the history."""
+        self.ahead.stop()
         self._save()
 
     def _open(self, path: Path, *, named: bool) -> UsageHistory:
@@ -132,7 +135,7 @@ class Learning:
         self.pinnable = Pinnable(len(self._ranking), None)
 
     def _pin(self) -> None:
-        self.pins.set_to(self._ranking[: self._pin_slots])
+        self.ahead.pin(self._ranking[: self._pin_slots])
 
     def _save(self) -> list[str]:
         if self._history is None:
@@ -147,6 +150,6 @@ class Learning:
         pinned: npt.NDArray[np.bool_] = self._placement.pinned
         for layer, swap in repinner.swaps(tokens, clock, pinned):
             before = time.perf_counter()
-            self.pins.swap(layer, swap.out, swap.expert)
+            self.ahead.swap(layer, swap.out, swap.expert)
             ms = round(1000 * (time.perf_counter() - before), 3)
             exchanges.append(Repin(layer, swap.out, swap.expert, swap.out_heat, swap.heat, ms))

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ..board import Board, Counter, Tier
 from ..kernels.memory import Block
 from .policies import POLICIES, forward, forwards, make_state, settle
+from .policies.state import ORDER
 
 EMPTY = -1
 LOG_ROWS = 256
@@ -54,7 +55,8 @@ class Placement:
     """The arena and its slots.
 
     slot_of: int32 [layers, experts], the slot of an expert in memory or EMPTY. pinned: bool [layers, experts], meant to
-    be pinned, in memory already or not. reserved: (layer, expert) -> slot, set aside for pinned experts that are not.
+    be pinned, in memory already or not. reserved: by layer, expert -> slot: set aside for what is yet to be loaded in
+    the background, pinned or not.
 
     `pins` slots are for the pinned, `cap` for every layer's others; what is left of `slots` serves all layers, so there
     is always at least one that a layer may read into.
@@ -67,7 +69,7 @@ class Placement:
         self.arena = Block(slots * slot_bytes)
         self.slot_of = np.full((board.layers, board.experts), EMPTY, np.int32)
         self.pinned = np.zeros((board.layers, board.experts), np.bool_)
-        self.reserved: dict[tuple[int, int], int] = {}
+        self.reserved: list[dict[int, int]] = [{} for _ in range(board.layers)]
         self.log = RouteLog(board.layers, 0 if cap >= board.experts else LOG_ROWS, top_k)
         self._board = board
         self._free = list(range(slots - 1, -1, -1))
@@ -83,23 +85,23 @@ class Placement:
         held: Flags = self.slot_of[layer] != EMPTY
         return held
 
-    def settle(self, layer: int, experts: npt.NDArray[np.int64], choices: Choices) -> Flags:
-        """Tell the policy of a forward that needs `experts` (distinct); returns who has to leave, bool [experts].
+    def settle(self, layer: int, experts: npt.NDArray[np.int64], choices: Choices, held: Flags) -> Flags:
+        """Tell the policy of a forward that needs `experts` (distinct), some of which are in memory (`held`).
 
-        Those that the forward needs leave only once they are computed.
+        Returns who is to be in memory when it is over, bool [experts].
         """
-        leaving = self.held(layer)
+        stay = held.copy()
         if not self.log.room:  # everything fits
-            return np.zeros_like(leaving)
-        held, pinned = leaving.copy(), self.pinned[layer]
-        forwards(self._policy, self._states[layer], *self.log.take(layer, choices.ids.shape[1]), held, pinned, self.cap)
-        forward(self._policy, self._states[layer], *choices, held, pinned, self.cap)
-        leaving[experts] = True
-        return leaving & ~held
+            stay[experts] = True
+            return stay
+        state, pinned = self._states[layer], self.pinned[layer]
+        forwards(self._policy, state, *self.log.take(layer, choices.ids.shape[1]), stay, pinned, self.cap)
+        forward(self._policy, state, *choices, stay, pinned, self.cap)
+        return stay
 
     def take_reserved(self, layer: int, expert: int) -> int:
-        """Take the slot set aside for a pinned expert, to read it there; EMPTY if there is none."""
-        slot = self.reserved.pop((layer, expert), EMPTY)
+        """Take the slot set aside for an expert, to read it there; EMPTY if there is none."""
+        slot = self.reserved[layer].pop(expert, EMPTY)
         if slot != EMPTY:
             self._board.tier[layer, expert] = Tier.WORKING
         return slot
@@ -133,8 +135,23 @@ class Placement:
         self.pinned[layer, expert] = True
         if self.slot_of[layer, expert] != EMPTY:
             self._board.tier[layer, expert] = Tier.PIN
-        else:
-            self.reserved[layer, expert] = self._free.pop()
+        elif expert not in self.reserved[layer]:
+            self.reserved[layer][expert] = self._free.pop()
+
+    def expect(self, layer: int, experts: list[int]) -> list[int]:
+        """Set slots of the cache aside for experts that are likely to be needed, likeliest first, as many as it has.
+
+        Until they are used the policy lets them go first, the least likely before the others. Returns who got a slot.
+        """
+        taken = int(np.count_nonzero(self.held(layer) & ~self.pinned[layer]))
+        fresh = [
+            expert for expert in experts if self.slot_of[layer, expert] == EMPTY and not self.pinned[layer, expert]
+        ]
+        fresh = fresh[: max(0, self.cap - taken)]
+        for place, expert in enumerate(fresh):
+            self.reserved[layer][expert] = self._free.pop()
+            self._states[layer].cells[ORDER, expert] = -place
+        return fresh
 
     def unpin(self, layer: int, expert: int) -> None:
         """Make a pinned expert one of the cache, if it is in memory; the cache's last one leaves if it is full."""
@@ -142,10 +159,9 @@ class Placement:
         if self.slot_of[layer, expert] == EMPTY:
             return
         self._board.tier[layer, expert] = Tier.CACHE
-        held = self.held(layer)
-        stay, needed = held.copy(), np.zeros_like(held)
-        settle(self._policy, self._states[layer], stay, needed, self.pinned[layer], self.cap)
-        for other in np.flatnonzero(held & ~stay).tolist():
+        stay = self.held(layer)
+        settle(self._policy, self._states[layer], stay, np.zeros_like(stay), self.pinned[layer], self.cap)
+        for other in np.flatnonzero(self.held(layer) & ~stay).tolist():
             self.evict(layer, other)
 
     def drop(self) -> None:

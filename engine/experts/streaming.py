@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..board import Board, Counter, Tier
-from .pins import Pins
+from .ahead import Ahead
 from .placement import EMPTY, Choices, Placement
 from .reader import ReaderPool
 from .source import ExpertSource
@@ -28,10 +28,10 @@ class Streamer:
     """Streams experts through a placement."""
 
     def __init__(
-        self, source: ExpertSource, placement: Placement, readers: ReaderPool, board: Board, pins: Pins
+        self, source: ExpertSource, placement: Placement, readers: ReaderPool, board: Board, ahead: Ahead
     ) -> None:
         self._source, self._placement, self._readers, self._board = source, placement, readers, board
-        self._pins = pins
+        self._ahead = ahead
 
     def run(
         self, layer: int, experts: Jobs, choices: Choices, hit_counter: Counter, compute: Callable[[list[int]], None]
@@ -42,23 +42,26 @@ class Streamer:
         Raises ReadError when a read fails; all other reads have ended then, and the placement is sound.
         """
         placement = self._placement
-        resident = placement.held(layer)[experts]
-        leaving = placement.settle(layer, experts, choices)
+        held = placement.held(layer)
+        stay = placement.settle(layer, experts, choices, held)
+        needed = np.zeros_like(held)
+        needed[experts] = True
+        resident = held[experts]
         ready = np.flatnonzero(resident).tolist()
         # Those that do not stay come first: they need room only until they are computed.
-        order = np.argsort(~leaving[experts], kind="stable")
+        order = np.argsort(stay[experts], kind="stable")
         missing = deque(order[~resident[order]].tolist())
         self._count(layer, experts[resident], len(missing), hit_counter)
-        idle = leaving & placement.held(layer)
-        idle[experts] = False
-        self._evict(layer, np.flatnonzero(idle).tolist())
+        self._evict(layer, np.flatnonzero(held & ~stay & ~needed).tolist())
+        self._ahead.make_room(layer, held, needed, stay)
+        leaving = needed & ~stay
         claimed: dict[int, int] = {}
         try:
             while ready or missing or claimed:
                 while missing:
                     expert = int(experts[missing[0]])
-                    slot = placement.take_reserved(layer, expert)
-                    if slot == EMPTY and self._pins.landed(layer, expert):
+                    slot = self._ahead.take(layer, expert)
+                    if slot == EMPTY and self._ahead.landed(layer, expert):
                         ready.append(missing.popleft())
                         continue
                     if slot == EMPTY:

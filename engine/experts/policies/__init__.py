@@ -11,6 +11,7 @@ of them. The engine decides so *before* it reads what is missing, which lets it 
 makes the outcome independent of the order in which reads end.
 
 Pinned experts are never asked about; who is needed by the running forward leaves only once it has been computed.
+What was loaded into an empty cache on speculation has never been used: it goes first, by its `ORDER`.
 """
 
 from __future__ import annotations

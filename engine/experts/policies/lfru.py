@@ -9,8 +9,8 @@ from typing import Any
 
 from numba import njit
 
-from .ranking import first_in
-from .state import CLOCK, SEEN, USES, WORTH
+from .ranking import least_of
+from .state import CLOCK, ORDER, SEEN, USES, WORTH
 
 HALVE_TOKENS = 256
 
@@ -35,4 +35,4 @@ def victim(s: Any, among: Any) -> int:
     for e in range(len(among)):
         age = now - seen[e]
         score[e] = uses[e] * 256 + (255 - age if age < 255 else 0)
-    return first_in(score, among)
+    return least_of(score, s.cells[ORDER], among)

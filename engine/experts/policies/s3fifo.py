@@ -17,7 +17,7 @@ from .state import CLOCK, MARK, ORDER, SEEN, USES
 
 SMALL_SHARE = 0.1
 USES_MAX = 3
-MAIN, SMALL = 0, 1
+SMALL, MAIN = 0, 1
 
 
 @njit(cache=True, nogil=True)

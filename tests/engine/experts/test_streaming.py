@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from engine.board import Board, Counter, Tier
 from engine.errors import EngineError, ReadError
-from engine.experts.pins import Pins
+from engine.experts.ahead import Ahead
 from engine.experts.placement import EMPTY, Choices, Placement
 from engine.experts.policies import POLICIES
 from engine.experts.reader import Loaded
@@ -60,12 +60,27 @@ class Disk:
                 read, slot, done = self._aside.popleft()
                 done(self._read(read, slot))
 
+    def filling(self) -> list[memoryview]:
+        """The slots that background reads are about to fill."""
+        return [slot for _, slot, _ in self._aside]
+
     def _read(self, read: ExpertRead, slot: memoryview) -> EngineError | None:
         layer, expert = divmod(read.offset, EXPERTS)
         if (layer, expert) in self.broken:
             return ReadError(f"expert {expert} of layer {layer} cannot be read")
         slot[:2] = bytes((layer, expert))
         return None
+
+
+class Watched(Ahead):
+    """Where the engine would wait for a background read, the read ends."""
+
+    def __init__(self, disk: Disk, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._disk = disk
+
+    def _wait(self, reading: tuple[int, int]) -> None:
+        self._disk.serve_aside(1)
 
 
 class House:
@@ -84,8 +99,8 @@ class House:
         }
         source: Any = SimpleNamespace(reads=reads, expert_bytes=2)
         readers: Any = self.disk
-        self.pins = Pins(self.placement, readers, source)
-        self._streamer = Streamer(source, self.placement, readers, self.board, self.pins)
+        self.ahead = Watched(self.disk, self.placement, readers, source)
+        self._streamer = Streamer(source, self.placement, readers, self.board, self.ahead)
 
     def forward(self, layer: int, rows: list[list[int]]) -> list[int]:
         """Run a layer; returns the experts in the order in which they were computed."""
@@ -109,18 +124,33 @@ class House:
         """No slot is lost or used twice; no cache is too large; the board says what is so."""
         placement = self.placement
         held = placement.slot_of[placement.slot_of != EMPTY].tolist()
-        slots = [*held, *placement.reserved.values(), *placement._free]
-        assert sorted(slots) == list(range(placement.slots))
-        unpinned = (placement.slot_of != EMPTY) & ~placement.pinned
-        assert unpinned.sum(axis=1).max() <= self.cap
+        reserved = [(layer, expert) for layer, those in enumerate(placement.reserved) for expert in those]
+        slots = [*held, *(placement.reserved[layer][expert] for layer, expert in reserved), *placement._free]
+        filling = [self._number(slot) for slot in self.disk.filling()]
+        assert sorted([*slots, *filling]) == list(range(placement.slots))
+        cached = (placement.slot_of != EMPTY) & ~placement.pinned
+        coming = [] if self.ahead._reading is None else [self.ahead._reading]
+        assert len(coming) == len(filling)
+        for layer, expert in [*reserved, *coming]:
+            assert placement.slot_of[layer, expert] == EMPTY
+            cached[layer, expert] |= not placement.pinned[layer, expert]
+        assert cached.sum(axis=1).max() <= self.cap
         tiers = np.where(placement.slot_of == EMPTY, Tier.DISK, np.where(placement.pinned, Tier.PIN, Tier.CACHE))
+        for layer, expert in coming:
+            tiers[layer, expert] = Tier.WORKING
         assert (self.board.tier == tiers).all()
+
+    def _number(self, slot: memoryview) -> int:
+        return (np.frombuffer(slot, np.uint8).ctypes.data - self.placement.arena.address) // SLOT_BYTES
 
 
 token = st.lists(st.integers(0, EXPERTS - 1), min_size=1, max_size=TOP_K, unique=True)
 step = st.one_of(
     st.tuples(st.just("forward"), st.integers(0, LAYERS - 1), st.lists(token, min_size=1, max_size=4)),
     st.tuples(st.just("pins"), st.permutations(range(LAYERS * EXPERTS)), st.integers(0, 4)),
+    st.tuples(st.just("fill"), st.permutations(range(LAYERS * EXPERTS)), st.integers(0, 4)),
+    st.tuples(st.just("background"), st.integers(0, 3), st.none()),
+    st.tuples(st.just("stop"), st.none(), st.none()),
     st.tuples(st.just("swap"), st.integers(0, 99), st.integers(0, EXPERTS - 1)),
     st.tuples(st.just("break"), st.integers(0, LAYERS - 1), st.integers(0, EXPERTS - 1)),
     st.tuples(st.just("mend"), st.none(), st.none()),
@@ -151,15 +181,23 @@ def test_whatever_happens_the_house_stands(
             else:
                 assert sorted(computed) == sorted(needed)
         elif what == "pins":
-            house.pins.set_to([divmod(number, EXPERTS) for number in first[:pin_slots]])
+            house.ahead.pin([divmod(number, EXPERTS) for number in first[:pin_slots]])
             house.disk.serve_aside(second)
+        elif what == "fill":
+            if not any(house.placement.reserved) and not house.disk.filling():
+                house.ahead.fill([divmod(number, EXPERTS) for number in first])
+            house.disk.serve_aside(second)
+        elif what == "background":
+            house.disk.serve_aside(first)
+        elif what == "stop":
+            house.ahead.stop()
         elif what == "swap":
             pinned = np.argwhere(house.placement.pinned)
-            if len(pinned) and not house.disk._aside:
+            if len(pinned):
                 layer, out = pinned[first % len(pinned)].tolist()
                 if not house.placement.pinned[layer, second]:
                     try:
-                        house.pins.swap(layer, out, second)
+                        house.ahead.swap(layer, out, second)
                     except ReadError:
                         assert (layer, second) in house.disk.broken
         elif what == "break":
@@ -168,7 +206,6 @@ def test_whatever_happens_the_house_stands(
             house.disk.broken.clear()
         else:
             house.placement.drop()
-        house.disk.serve_aside(99)  # the one under way, and with it all others
         house.check()
 
 
@@ -192,7 +229,7 @@ def test_hits_are_computed_before_what_is_read() -> None:
 
 def test_pinned_experts_load_in_the_background_in_order_of_heat() -> None:
     house = House(cap=1, pins=3, working=1, policy="lru", seed=0)
-    house.pins.set_to([(1, 5), (0, 2), (1, 0)])
+    house.ahead.pin([(1, 5), (0, 2), (1, 0)])
     order = []
     for _ in range(3):
         house.disk.serve_aside(1)
@@ -206,9 +243,9 @@ def test_pinned_experts_load_in_the_background_in_order_of_heat() -> None:
 def test_what_a_forward_needs_first_is_read_by_the_forward() -> None:
     """Its slot is the one that was set aside; the background goes on with the next."""
     house = House(cap=1, pins=2, working=1, policy="lru", seed=0)
-    house.pins.set_to([(0, 1), (0, 2)])
+    house.ahead.pin([(0, 1), (0, 2)])
     house.forward(0, [[2, 3]])
-    assert house.board.tier[0].tolist() == [Tier.DISK, Tier.DISK, Tier.PIN, Tier.CACHE, Tier.DISK, Tier.DISK]
+    assert house.board.tier[0].tolist() == [Tier.DISK, Tier.WORKING, Tier.PIN, Tier.CACHE, Tier.DISK, Tier.DISK]
     house.disk.serve_aside(9)
     assert house.board.tier[0, 1] == Tier.PIN
     house.check()
@@ -216,10 +253,10 @@ def test_what_a_forward_needs_first_is_read_by_the_forward() -> None:
 
 def test_another_profile_reads_only_what_is_missing() -> None:
     house = House(cap=2, pins=2, working=1, policy="lru", seed=0)
-    house.pins.set_to([(0, 1), (1, 1)])
+    house.ahead.pin([(0, 1), (1, 1)])
     house.disk.serve_aside(9)
     house.forward(0, [[4]])
-    house.pins.set_to([(0, 4), (0, 1)])
+    house.ahead.pin([(0, 4), (0, 1)])
     assert not house.disk._aside
     assert np.argwhere(house.board.tier == Tier.PIN).tolist() == [[0, 1], [0, 4]]
     house.check()
@@ -228,11 +265,48 @@ def test_another_profile_reads_only_what_is_missing() -> None:
 def test_a_pin_that_cannot_be_read_ends_the_loading_and_says_so() -> None:
     house = House(cap=1, pins=2, working=1, policy="lru", seed=0)
     house.disk.broken.add((0, 1))
-    house.pins.set_to([(0, 1), (0, 2)])
+    house.ahead.pin([(0, 1), (0, 2)])
     house.disk.serve_aside(9)
-    assert house.pins.failed is not None
-    assert "expert 1 of layer 0" in house.pins.failed
+    assert house.ahead.failed is not None
+    assert "expert 1 of layer 0" in house.ahead.failed
     house.disk.broken.clear()
     house.forward(0, [[1, 2]])
     assert house.board.tier[0].tolist()[1:3] == [Tier.PIN, Tier.PIN]
+    house.check()
+
+
+def cached(house: House, layer: int) -> list[int]:
+    return np.flatnonzero(house.board.tier[layer] == Tier.CACHE).tolist()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_empty_cache_is_filled_and_what_is_not_used_leaves_first(policy: str) -> None:
+    """The least likely before the others."""
+    house = House(cap=3, pins=0, working=2, policy=policy, seed=0)
+    house.ahead.fill([(0, 4), (1, 5), (0, 1), (0, 3), (0, 2)])
+    house.disk.serve_aside(9)
+    assert (cached(house, 0), cached(house, 1)) == ([1, 3, 4], [5])
+    house.forward(0, [[4]])
+    assert house.board.counters[[Counter.HITS_CACHE, Counter.HITS_DISK]].tolist() == [1, 0]
+    house.forward(0, [[0]])
+    assert cached(house, 0) == [0, 1, 4]
+    house.forward(0, [[5]])
+    assert cached(house, 0) == [0, 4, 5]
+
+
+def test_room_that_a_forward_needs_is_not_kept_for_what_may_come() -> None:
+    house = House(cap=2, pins=0, working=1, policy="lru", seed=0)
+    house.ahead.fill([(0, 0), (0, 1), (1, 0), (1, 1)])
+    assert sorted(house.forward(1, [[3, 4]])) == [3, 4]
+    house.check()
+    house.disk.serve_aside(9)
+    assert (cached(house, 0), cached(house, 1)) == ([0, 1], [3, 4])
+
+
+def test_stopping_frees_what_was_set_aside() -> None:
+    house = House(cap=2, pins=0, working=1, policy="lru", seed=0)
+    house.ahead.fill([(0, 0), (0, 1), (1, 0)])
+    house.ahead.stop()
+    assert not any(house.placement.reserved)
+    assert not house.disk.filling()
     house.check()
