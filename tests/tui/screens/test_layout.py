@@ -92,3 +92,17 @@ async def test_the_hud_and_the_column_show_the_same_figures(scripted):
         await pilot.resize_terminal(120, 40)
         await pilot.pause()
         assert "since loading" in on_screen(app)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (30, 8), (10, 3), (1, 1)])
+@pytest.mark.parametrize("key", ["f1", "ctrl+s", "ctrl+o", "ctrl+p"])
+async def test_every_screen_opens_at_any_size(scripted, size, key):
+    app = scripted()
+    async with app.run_test(size=size) as pilot:
+        load(app)
+        await pilot.press(key)
+        await pilot.pause()
+        assert app.screen is not chat(app)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.screen is chat(app)
