@@ -16,7 +16,6 @@ import pytest
 from engine import Engine, EngineOptions
 from engine.errors import UnsupportedModelError
 from engine.families import read_spec
-from engine.model.absorb import Heads
 from tests.oracle import checkpoints, containers
 from tests.oracle.answers import greedy
 from tests.oracle.cases import CASES
@@ -122,19 +121,6 @@ def test_a_float16_cache_stays_close(folder: Folder) -> None:
     exact, _ = answer(folder("deepseek_v3-long"), EngineOptions(kv="f32"))
     halved, _ = answer(folder("deepseek_v3-long"), EngineOptions(kv="f16"))
     assert 0 < np.abs(halved - exact).mean() < 0.02
-
-
-def test_the_absorbed_matrix_is_the_one_that_was_stored() -> None:
-    heads, key, value, rank = 3, 5, 7, 4
-    stored = np.arange(heads * (key + value) * rank, dtype=np.float32).reshape(-1, rank)
-    arranged = Heads(key, value).arranged(stored)
-    by_head = stored.reshape(heads, key + value, rank)
-    query, gathered = np.arange(1.0, key + 1), np.arange(1.0, rank + 1)
-    for head in range(heads):
-        into = arranged[head, : rank * key].reshape(rank, key)
-        out = arranged[head, rank * key :].reshape(value, rank)
-        np.testing.assert_array_equal(into @ query, query @ by_head[head, :key])
-        np.testing.assert_array_equal(out @ gathered, by_head[head, key:] @ gathered)
 
 
 @pytest.mark.parametrize(
