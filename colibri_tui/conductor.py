@@ -53,6 +53,7 @@ class Conductor:
         self.session = Session(journal, "", launch.profile)
         self.last_turn: Turn | None = None
         self._turn = 0  # the engine's number of the turn whose messages count; 0: none does
+        self._draft = ""
         self._arriving: Session | None = None  # waits for a stored conversation
         self._stage = Stage.NO_MODEL
         self._detail = ""
@@ -189,13 +190,18 @@ class Conductor:
         self._turn = 0
         if self.session.has_reply:
             self.session.finish(*_ENDED["user"])
-        unsent = [*self.session.queue, draft]
-        self._journal.set_draft(self.session.conversation, "\n\n".join(text for text in unsent if text.strip()))
+        self.keep_draft(draft)
+
+    def keep_draft(self, draft: str) -> None:
+        """Store what is written in the composer, and what is queued before it: neither is sent yet."""
+        self._draft = draft
+        unsent = [text for text in (*self.session.queue, draft) if text.strip()]
+        self._journal.set_draft(self.session.conversation, "\n\n".join(unsent))
 
     def _leave(self) -> None:
         """End what is under way before another conversation takes its place."""
-        self._cut_short()
         self._take_queue_back()
+        self._cut_short()
 
     def _cut_short(self) -> None:
         """End the running turn now, whatever the engine still does about it."""
@@ -223,6 +229,7 @@ class Conductor:
             self._view.tell("There is no model yet.", "warning", (CHOOSE,))
             return
         self.session.queue.append(text)
+        self.keep_draft("")
         if self._engine.state in (LinkState.DEAD, LinkState.STOPPED):
             self.restart()
         self._pump()
@@ -237,6 +244,7 @@ class Conductor:
         if self.session.conversation is None:
             self._journal.set_draft(None, "")
         messages = self.session.prompt(text)
+        self.keep_draft(self._draft)
         self._view.show_prompt(text)
         self._begin(messages)
 
@@ -284,13 +292,13 @@ class Conductor:
 
     def stop(self) -> None:
         """Stop the answer; before its first token its prompt comes back. What is queued comes back as well."""
+        self._take_queue_back()  # each comes back above the last, so the first one last
         if self.session.running is not None:
             self._engine.stop()
             if self.session.has_reply:
                 self._set(Stage.STOPPING)
             else:
                 self._withdraw()
-        self._take_queue_back()
         self._view.state_changed()
 
     def _withdraw(self) -> None:

@@ -271,7 +271,7 @@ class ChatScreen(ChatView):
 
     @on(Composer.DraftChanged)
     def _keep_draft(self, message: Composer.DraftChanged) -> None:
-        self._journal.set_draft(self.conductor.session.conversation, message.draft)
+        self.conductor.keep_draft(message.draft)
 
     # What the engine says
 

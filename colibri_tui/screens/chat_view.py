@@ -141,9 +141,9 @@ class ChatView(Screen[None]):
         self.transcript.notice(text, severity, actions)
 
     def put_back(self, text: str) -> None:
-        """Return a prompt to the composer; if something is written there by now, it is in the history."""
+        """Return a prompt to the composer, above what has been written there by now."""
         if not self.composer.put_back(text):
-            self.tell("What was not sent is one Up away, above what you have begun to write.")
+            self.composer.draft = f"{text}\n\n{self.composer.draft}"
 
     def set_draft(self, text: str) -> None:
         """Put a stored draft into the composer, unless something was typed there meanwhile."""

@@ -277,6 +277,21 @@ class TestTheQueue:
         assert opened.link.asked[0][0] == [{"role": "user", "content": "hello"}]
         assert opened.conductor.status.queued == 0
 
+    def test_what_waits_is_kept_as_a_draft_until_it_is_sent(self, opened):
+        def kept(conversation):
+            return opened.journal.ask(lambda store: store.get_draft(conversation)).result()
+
+        opened.conductor.submit("one")
+        opened.conductor.submit("two")
+        opened.conductor.keep_draft("three")
+        assert kept(None) == "one\n\ntwo\n\nthree"
+        opened.ready()
+        assert kept(None) == ""
+        assert kept(opened.conductor.session.conversation.result()) == "two\n\nthree"
+        opened.text("x")
+        opened.done()
+        assert kept(opened.conductor.session.conversation.result()) == "three"
+
     def test_prompts_while_answering_follow_in_order(self, stage):
         for prompt in ("one", "two", "three"):
             stage.conductor.submit(prompt)

@@ -109,10 +109,27 @@ async def test_ascii_draws_the_instruments_without_blocks(scripted, tmp_path):
             assert all(strip.text.isascii() for strip in widget.render_lines(widget.size.region))
 
 
+@pytest.mark.parametrize("module", ["telemetry", "session", "journal", "actions", "plan_text", "render.grid"])
+def test_what_needs_no_screen_knows_none(module):
+    code = f"import sys, colibri_tui.{module}; sys.exit('textual' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 @pytest.mark.parametrize("module", ["numba", "llvmlite", "safetensors", "tokenizers", "jinja2"])
 def test_the_interface_does_not_load_the_engine(module):
     code = f"import sys, colibri_tui.app; sys.exit({module!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+async def test_a_prompt_comes_back_above_what_was_written_meanwhile(scripted):
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        load(app)
+        chat(app).conductor.submit("first")
+        await until(lambda: chat(app).conductor.answering)
+        chat(app).conductor.submit("second")
+        await pilot.press(*"third", "escape")
+        assert chat(app).composer.text == "first\n\nsecond\n\nthird"
 
 
 async def test_ctrl_p_finds_commands_by_name(scripted):
