@@ -12,6 +12,7 @@ from ..model.spec import Attention, LatentAttention, Mixture, ModelSpec
 from . import (
     deepseek,
     ernie,
+    gemma4,
     glm4_moe,
     glm_latent,
     gpt_oss,
@@ -36,6 +37,8 @@ FAMILIES: dict[str, Callable[[Config], ModelSpec]] = {
     "dots1": glm4_moe.dots1_spec,
     "ernie4_5_moe": ernie.spec,
     "flex_olmo": olmoe.flex_spec,
+    "gemma4": gemma4.composite_spec,
+    "gemma4_text": gemma4.text_spec,
     "glm4_moe": glm4_moe.glm4_spec,
     "glm4_moe_lite": glm_latent.lite_spec,
     "glm_moe_dsa": glm_latent.dsa_spec,

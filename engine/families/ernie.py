@@ -26,7 +26,7 @@ def spec(config: Config) -> ModelSpec:
     )
     router = Router("softmax", config.integer("moe_k", 6), renormalise=True, correction_bias=True)
     width = config.integer("moe_intermediate_size")
-    shared = config.integer("moe_num_shared_experts", 0, low=0)
+    shared = config.integer("moe_num_shared_experts", 2, low=0)
     mixture = Mixture(router, config.experts(64), width, shared_width=shared * width)
     first, step = config.integer("moe_layer_start_index", 1, low=0), config.integer("moe_layer_interval", 1)
     end = config.integer("moe_layer_end_index", -1, low=-1)

@@ -20,8 +20,8 @@ _NAMES: dict[Role, str] = {
 
 def spec(config: Config) -> ModelSpec:
     """Read a gpt_oss config."""
-    if config.number("swiglu_limit", 7.0) != 7.0:
-        raise UnsupportedModelError("config.json: only a swiglu_limit of 7 is supported")
+    if config.number("swiglu_limit", 7.0) != 7.0 or config.number("swiglu_alpha", 1.702) != 1.702:
+        raise UnsupportedModelError("config.json: only a swiglu_limit of 7 and a swiglu_alpha of 1.702 are supported")
     heads = config.integer("num_attention_heads")
     head_dim = config.integer("head_dim", 64)
     bias = config.flag("attention_bias", True)

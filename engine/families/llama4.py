@@ -35,7 +35,7 @@ def text_spec(config: Config) -> ModelSpec:
     return _spec(config, "llama4_text", _NAMES, ())
 
 
-def _attention(config: Config, rotated: bool) -> Attention:
+def _attention(config: Config, rotated: bool, chunk: int | None) -> Attention:
     heads, head_dim = config.integer("num_attention_heads"), config.head_dim()
     bias = config.flag("attention_bias", False)
     tuned = not rotated and config.flag("attn_temperature_tuning", True)
@@ -47,7 +47,7 @@ def _attention(config: Config, rotated: bool) -> Attention:
         qk_norm="plain" if rotated and config.flag("use_qk_norm", True) else "none",
         qkv_bias=bias,
         out_bias=bias,
-        chunk=config.integer("attention_chunk_size", 8192) if rotated else None,
+        chunk=chunk,
         tuning=(config.number("attn_scale", 0.1), config.number("floor_scale", 8192)) if tuned else None,
     )
 
@@ -63,6 +63,24 @@ def _rotated(config: Config) -> list[bool]:
     return [bool(entry) for entry in given]
 
 
+def _chunks(config: Config, rotated: list[bool]) -> list[int | None]:
+    """Each layer's chunk: where `layer_types` says so, or else where layers rotate; a null size means none."""
+    size: int | None = None
+    if "attention_chunk_size" not in config.values or config.has("attention_chunk_size"):
+        size = config.integer("attention_chunk_size", 8192)
+    types = config.values.get("layer_types")
+    if types is None:
+        return [size if turns else None for turns in rotated]
+    known = ("chunked_attention", "full_attention")
+    if not isinstance(types, list) or len(types) != len(rotated) or any(kind not in known for kind in types):
+        raise UnsupportedModelError(
+            f"config.json: layer_types must name {' or '.join(known)} for each of {len(rotated)} layers"
+        )
+    if size is None and known[0] in types:
+        raise UnsupportedModelError("config.json: layer_types has chunked layers, but no attention_chunk_size")
+    return [size if kind == known[0] else None for kind in types]
+
+
 def _spec(config: Config, family: str, names: dict[Role, str], ignore: tuple[str, ...]) -> ModelSpec:
     width = config.integer("intermediate_size")
     mixture = Mixture(
@@ -75,14 +93,16 @@ def _spec(config: Config, family: str, names: dict[Role, str], ignore: tuple[str
     dense = DenseMlp(config.integer("intermediate_size_mlp", 16384))
     step = config.integer("interleave_moe_layer_step", 1)
     rotated = _rotated(config)
-    sparse = config.layer_list("moe_layers") or {i for i in range(len(rotated)) if (i + 1) % step == 0}
+    sparse = config.layer_list("moe_layers")
+    if not config.has("moe_layers"):
+        sparse = frozenset(i for i in range(len(rotated)) if (i + 1) % step == 0)
     return ModelSpec(
         family=family,
         vocab=config.integer("vocab_size"),
         hidden=config.integer("hidden_size"),
         layers=tuple(
-            Layer(_attention(config, turns), mixture if index in sparse else dense)
-            for index, turns in enumerate(rotated)
+            Layer(_attention(config, turns, chunk), mixture if index in sparse else dense)
+            for index, (turns, chunk) in enumerate(zip(rotated, _chunks(config, rotated), strict=True))
         ),
         norm_eps=config.norm_eps(1e-5),
         tied=config.flag("tie_word_embeddings", False),

@@ -13,8 +13,8 @@ from .names import STANDARD
 
 _FLEX_NAMES: dict[Role, str] = {
     **STANDARD,
-    "input_norm": "model.layers.{L}.post_attention_layernorm.weight",
-    "post_norm": "model.layers.{L}.post_feedforward_layernorm.weight",
+    "mixer_out_norm": "model.layers.{L}.post_attention_layernorm.weight",
+    "mlp_out_norm": "model.layers.{L}.post_feedforward_layernorm.weight",
 }
 
 
@@ -29,7 +29,7 @@ def flex_spec(config: Config) -> ModelSpec:
     return replace(
         spec,
         family="flex_olmo",
-        layers=tuple(replace(layer, norms_behind=True) for layer in spec.layers),
+        layers=tuple(replace(layer, norms="behind") for layer in spec.layers),
         names=_FLEX_NAMES,
     )
 

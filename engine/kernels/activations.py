@@ -1,4 +1,4 @@
-"""exp and what is made of it, over address ranges.
+"""exp and what is made of it, over address ranges: gates, the softmax's sum, tanh.
 
 exp is a polynomial of degree 7 on [-ln 2 / 2, ln 2 / 2] and a power of two (the coefficients of Cephes' expf), relative
 error below 2e-7. An element gets the same bits wherever it stands in the range.
@@ -6,13 +6,16 @@ error below 2e-7. An element gets the same bits wherever it stands in the range.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
 from .ir import FLOAT, LONG, ROUND, VOID, WORD, Emitter, Value, function, lanes_of, vector
 from .isa import TARGET
+from .pointers import f32
 from .symbols import emitted, kernel
 
 LANES = 16
@@ -29,6 +32,11 @@ LN2_LOW = -2.12194440e-4
 COEFFICIENTS = (
     1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1,
 )  # fmt: skip
+
+GELU_SLOPE = 2 * (2 / math.pi) ** 0.5
+GELU_CUBE = GELU_SLOPE * 0.044715
+"""0.5 (1 + tanh(y)) is 1 / (1 + exp(-2 y)), with y = sqrt(2 / pi) (x + 0.044715 x^3) in the gelu of Hendrycks & Gimpel
+2016."""
 
 
 def exp(e: Emitter, x: Value) -> Value:
@@ -55,19 +63,33 @@ def exp(e: Emitter, x: Value) -> Value:
     return b.select(low, constant(0.0), b.fmul(value, b.bitcast(power, kind)))
 
 
-def write_silu_mul(e: Emitter, gate: Value, up: Value, n: Value, out: Value) -> None:
-    """The body of `silu_mul`."""
+def _write_gate(e: Emitter, gate: Value, up: Value, n: Value, out: Value, gelu: bool) -> None:
+    """out = up * gate / (1 + exp(-z)), where z is the gate itself or, for gelu, a cubic of it."""
 
     def elements(index: Value, lanes: int) -> list[Value]:
         kind = vector(FLOAT, lanes)
         g, u = (e.load(kind, e.offset(base, index, 4)) for base in (gate, up))
-        below = e.b.fadd(exp(e, e.b.fneg(g)), e.constant(kind, 1.0))
+        z = g
+        if gelu:
+            square = e.fma(e.b.fmul(g, g), e.constant(kind, GELU_CUBE), e.constant(kind, GELU_SLOPE))
+            z = e.b.fmul(g, square)
+        below = e.b.fadd(exp(e, e.b.fneg(z)), e.constant(kind, 1.0))
         e.store(e.b.fmul(u, e.b.fdiv(g, below)), e.offset(out, index, 4))
         return []
 
     whole = e.b.and_(n, e.long(-LANES))
     e.loop(e.long(0), whole, LANES, [], lambda index, _: elements(index, LANES))
     e.loop(whole, n, 1, [], lambda index, _: elements(index, 1))
+
+
+def write_silu_mul(e: Emitter, gate: Value, up: Value, n: Value, out: Value) -> None:
+    """The body of `silu_mul`."""
+    _write_gate(e, gate, up, n, out, gelu=False)
+
+
+def write_gelu_mul(e: Emitter, gate: Value, up: Value, n: Value, out: Value) -> None:
+    """The body of `gelu_mul`."""
+    _write_gate(e, gate, up, n, out, gelu=True)
 
 
 def write_exp_sub_sum(e: Emitter, x: Value, n: Value, m: Value) -> Value:
@@ -97,18 +119,24 @@ def exp32(typingctx: Any, x: Any) -> Any:
     return types.float32(types.float32), codegen
 
 
-SILU_MUL = "void(int64, int64, int64, int64)"
+GATE_MUL = "void(int64, int64, int64, int64)"
 EXP_SUB_SUM = "float32(int64, int64, float32)"
-_emitted_silu = emitted(SILU_MUL, lambda module: function(module, TARGET, "silu", 4, VOID, write_silu_mul))
+_emitted_silu = emitted(GATE_MUL, lambda module: function(module, TARGET, "silu", 4, VOID, write_silu_mul))
+_emitted_gelu = emitted(GATE_MUL, lambda module: function(module, TARGET, "gelu", 4, VOID, write_gelu_mul))
 _emitted_exp = emitted(
     EXP_SUB_SUM,
     lambda module: function(module, TARGET, "exp", [LONG, LONG, FLOAT], FLOAT, write_exp_sub_sum),
 )
 
 
-@kernel(SILU_MUL)
+@kernel(GATE_MUL)
 def _silu_mul(gate: int, up: int, n: int, out: int) -> None:
     _emitted_silu(gate, up, n, out)
+
+
+@kernel(GATE_MUL)
+def _gelu_mul(gate: int, up: int, n: int, out: int) -> None:
+    _emitted_gelu(gate, up, n, out)
 
 
 @kernel(EXP_SUB_SUM)
@@ -120,6 +148,20 @@ def _exp_sub_sum(x: int, n: int, m: float) -> float:
 def silu_mul(gate: int, up: int, n: int, out: int) -> None:
     """out = up * gate / (1 + exp(-gate)) over float32[n]; `out` may be `gate` or `up`."""
     _silu_mul(gate, up, n, out)
+
+
+@njit(cache=True, nogil=True)
+def gelu_mul(gate: int, up: int, n: int, out: int) -> None:
+    """out = up * gelu(gate), the gelu with tanh, over float32[n]; `out` may be `gate` or `up`."""
+    _gelu_mul(gate, up, n, out)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def soft_cap(x: int, n: int, limit: float) -> None:
+    """x = limit * tanh(x / limit) in place over float32[n]."""
+    values, two, most = f32(x), np.float32(2.0 / limit), np.float32(limit)
+    for i in range(n):
+        values[i] = most - (most + most) / (exp32(values[i] * two) + np.float32(1.0))
 
 
 @njit(cache=True, nogil=True)

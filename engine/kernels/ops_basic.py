@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .activations import silu_mul
+from .activations import gelu_mul, silu_mul, soft_cap
 from .formats import ROWS as BLOCK
 from .pointers import f32, i64
 from .products import embed_row, product16
 from .quantize import quantize_q8
-from .records import ADD, HEAD_FROM, HEAD_GATHER, HEAD_ROWS, HEAD_TO, POSITION, ROWS
+from .records import ADD, GELU, HEAD_FROM, HEAD_GATHER, HEAD_ROWS, HEAD_TO, POSITION, ROWS
 from .sync import take
 
 BLOCKS_A_TURN = 4
 """Row blocks a thread takes at once: enough for an unbroken stream, few enough to share evenly."""
+
+COLUMNS_A_TURN = 4096
 
 
 @njit(cache=True, nogil=True)
@@ -105,7 +107,8 @@ def norm(op: Any, state: Any, sync: int) -> None:
         if op.b != 0:
             layer_norm(x, op.w, op.b, op.n, op.f, target)
         else:
-            rms_norm(x, op.w, op.n, op.f, target)
+            for group in range(max(1, op.k)):
+                rms_norm(x + group * op.n * 4, op.w, op.n, op.f, target + group * op.n * 4)
         if op.mode == ADD:
             out, normed, factor = f32(y), f32(x), np.float32(op.f2)
             for i in range(op.n):
@@ -157,11 +160,41 @@ def linear(op: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def silu_multiply(op: Any, state: Any, sync: int) -> None:
-    """SILU_MUL."""
+def gate(op: Any, state: Any, sync: int) -> None:
+    """GATE."""
     rows = row_count(op, state)
     while True:
         s = take(sync, 1)
         if s >= rows:
             return
-        silu_mul(op.x + s * op.x_stride, op.w + s * op.x_stride, op.n, op.y + s * op.y_stride)
+        x, up, y = op.x + s * op.x_stride, op.w + s * op.x_stride, op.y + s * op.y_stride
+        if op.index == GELU:
+            gelu_mul(x, up, op.n, y)
+        else:
+            silu_mul(x, up, op.n, y)
+
+
+@njit(cache=True, nogil=True)
+def scale(op: Any, state: Any, sync: int) -> None:
+    """SCALE."""
+    rows, factor = row_count(op, state), f32(op.w)[0]
+    while True:
+        s = take(sync, 1)
+        if s >= rows:
+            return
+        y = f32(op.y + s * op.y_stride)
+        for i in range(op.n):
+            y[i] = y[i] * factor
+
+
+@njit(cache=True, nogil=True)
+def cap(op: Any, state: Any, sync: int) -> None:
+    """SOFT_CAP: a piece is COLUMNS_A_TURN columns of one row."""
+    rows = row_count(op, state)
+    pieces = (op.n + COLUMNS_A_TURN - 1) // COLUMNS_A_TURN
+    while True:
+        piece = take(sync, 1)
+        if piece >= rows * pieces:
+            return
+        s, first = piece // pieces, piece % pieces * COLUMNS_A_TURN
+        soft_cap(op.y + s * op.y_stride + first * 4, min(COLUMNS_A_TURN, op.n - first), op.f)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .activations import silu_mul
+from .activations import gelu_mul, silu_mul
 from .formats import ROWS as BLOCK
 from .pointers import f32, i32, i64, u8, u32
 from .products import product16
@@ -27,6 +27,7 @@ from .records import (
     CLOCK,
     COUNTERS,
     EXPERT_COUNT,
+    GELU,
     HIT_COUNTER,
     JOB_EXPERT,
     JOB_FIRST,
@@ -192,6 +193,8 @@ def route(m: Any, state: Any, sync: int, scratch: int) -> None:
                 weights[place] = weights[place] / total
         for place in range(count):
             weights[place] = weights[place] * factor
+            if m.expert_scale != 0:
+                weights[place] = weights[place] * f32(m.expert_scale)[ids[place]]
 
 
 @njit(cache=True, nogil=True)
@@ -323,6 +326,8 @@ def experts_up(m: Any, state: Any, sync: int, scratch: int, max_rows: int) -> No
                         f32(up_out)[j * BLOCK + r] = f32(up_out)[j * BLOCK + r] * weight
             if m.activation == CLAMPED:
                 _clamped(hidden, f32(up_out), rows * BLOCK)
+            elif m.activation == GELU:
+                gelu_mul(gate_out, up_out, rows * BLOCK, gate_out)
             else:
                 silu_mul(gate_out, up_out, rows * BLOCK, gate_out)
             for j in range(rows):

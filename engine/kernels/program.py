@@ -23,6 +23,7 @@ from .records import (
     EXPERTS_DOWN,
     EXPERTS_QUANTIZE,
     EXPERTS_UP,
+    GATE,
     INDEX_SELECT,
     INDEX_STORE,
     LATENT_ABSORB,
@@ -39,10 +40,11 @@ from .records import (
     QUANTIZE,
     ROTATE,
     ROUTE,
+    SCALE,
     SCRATCH,
     SCRATCH_BYTES,
     SHORT_CONVOLVE,
-    SILU_MUL,
+    SOFT_CAP,
     STOP,
     TIMESPEC,
     UNION,
@@ -63,8 +65,12 @@ def _basic(op: Any, state: Any, sync: int, scratch: int) -> None:
         ops_basic.quantize(op, state, sync)
     elif op.code == LINEAR:
         ops_basic.linear(op, state, sync, scratch, state[MAX_ROWS])
-    elif op.code == SILU_MUL:
-        ops_basic.silu_multiply(op, state, sync)
+    elif op.code == GATE:
+        ops_basic.gate(op, state, sync)
+    elif op.code == SCALE:
+        ops_basic.scale(op, state, sync)
+    elif op.code == SOFT_CAP:
+        ops_basic.cap(op, state, sync)
 
 
 @njit(cache=True, nogil=True)
@@ -119,7 +125,7 @@ def run(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, thre
     before = nanoseconds(timespec) if number == 0 and start < end else 0
     for i in range(start, end):
         op = ops[i]
-        if op.code <= SILU_MUL:
+        if op.code <= GATE or op.code == SCALE or op.code == SOFT_CAP:
             _basic(op, state, sync, scratch)
         elif op.code == ROTATE:
             ops_attention.rotate(tables.attentions[op.index], state, sync)

@@ -19,15 +19,16 @@ import numpy.typing as npt
 EMBED: Final = 0
 """y[s] = row ids[s] of matrix w, times f. x: int64 ids."""
 NORM: Final = 1
-"""y[s] = x[s] / rms(x[s]) * w, or the layer norm with bias b; mode ADD: y[s] += f2 * that. f: epsilon.
+"""y[s] = x[s] / rms(x[s]) * w (w 0: no weight), or the layer norm with bias b; mode ADD: y[s] += f2 * that. f: epsilon.
+n values are normed together; a row has k such groups, one if k is 0.
 rows: HEAD_GATHER reads the head's rows and writes them from row 0."""
 QUANTIZE: Final = 2
 """y[s] = q8 record of x[s] (k columns; y_stride bytes a record)."""
 LINEAR: Final = 3
 """y[s] = f2 * (x[s] W^T + b) (mode STORE) or y[s] += ... (mode ADD). b: 0 or float32[n].
 after: nothing is computed until the conversation is longer than so many tokens."""
-SILU_MUL: Final = 4
-"""y[s] = silu(x[s]) * w[s], n columns each; w is a second activation here."""
+GATE: Final = 4
+"""y[s] = activation(x[s]) * w[s], n columns each; w is a second activation here. index: SILU or GELU."""
 ROTATE: Final = 5
 """Bias is in; normalise, clip and rotate q and k, and store k and v in the cache. index: attention record."""
 ATTEND: Final = 6
@@ -44,6 +45,10 @@ EXPERTS_DOWN: Final = 11
 """Active jobs: y[pair] = down h."""
 COMBINE: Final = 12
 """residual += sum over a row's experts of weight * y, in the order of selection, plus the shared expert."""
+SCALE: Final = 14
+"""y[s] *= the number at w, n columns."""
+SOFT_CAP: Final = 15
+"""y[s] = f tanh(y[s] / f), n columns."""
 LAYER: Final = 13
 """A layer begins (index): tells the board, and pauses when a stop was asked for."""
 LATENT_STORE: Final = 20
@@ -142,13 +147,15 @@ SPARSEMIXER: Final = 3
 
 SILU: Final = 0
 CLAMPED: Final = 1
+GELU: Final = 2
 
 MIXTURE = np.dtype(
     [
         ("layer", "i8"), ("experts", "i8"), ("top_k", "i8"),
         ("logits", "i8"), ("logit_bias", "i8"), ("bias", "i8"), ("scores", "i8"), ("jitter", "f8"),
         ("groups", "i8"), ("top_groups", "i8"), ("group_best", "i8"),
-        ("renormalise", "i8"), ("renorm_eps", "f8"), ("scaling", "f8"), ("top_p", "f8"),
+        ("renormalise", "i8"), ("renorm_eps", "f8"), ("scaling", "f8"), ("expert_scale", "i8"),
+        ("top_p", "f8"),  # expert_scale: 0 or float32 [experts]
         ("ids", "i8"), ("weights", "i8"), ("kept", "i8"),  # int32 [rows, top_k], float32 [rows, top_k], int32 [rows]
         ("heat", "i8"), ("last_use", "i8"), ("tier", "i8"),  # this layer's rows of the board
         ("log", "i8"), ("log_kept", "i8"), ("logged", "i8"), ("log_room", "i8"),  # as ids and kept; int64 cell; rows

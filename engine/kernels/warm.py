@@ -11,7 +11,7 @@ from numba.core import event
 from . import program
 from .records import OP, STATE_CELLS, TABLE_TYPES, Tables
 
-KERNELS = 49
+KERNELS = 53
 """Functions that one program compiles; only the progress line depends on it."""
 
 

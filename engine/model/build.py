@@ -19,7 +19,7 @@ from ..kernels.quantize import q8_bytes
 from .kv import KVCache
 from .mixers import mixer_of
 from .rope import RopeTable
-from .spec import NORM_BIAS, DenseMlp, Mixture, ModelSpec, Role, Rope
+from .spec import NORM_BIAS, Activation, DenseMlp, Mixture, ModelSpec, Role, Rope
 from .weights import Matrix, Weights
 from .workspace import Workspace, is_packed
 
@@ -31,7 +31,7 @@ _CLOCKS = {
 """Whose time an operation's is; the rest is the dense part's."""
 
 _SCORES = {"softmax": r.SOFTMAX, "sigmoid": r.SIGMOID, "chosen": r.CHOSEN, "sparsemixer": r.SPARSEMIXER}
-_ACTIVATIONS = {"silu": r.SILU, "clamped": r.CLAMPED}
+_ACTIVATIONS = {"silu": r.SILU, "gelu": r.GELU, "clamped": r.CLAMPED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,23 +98,28 @@ class Builder:
         residual, normed = self.rows("residual", spec.hidden), self.rows("normed", spec.hidden)
         for index, layer in enumerate(spec.layers):
             self.emit(r.LAYER, index=index)
-            behind = layer.norms_behind
-            # With the norms behind, a sublayer reads the residual itself and its output waits in `mixed`.
-            self.source = residual if behind else normed
+            before, behind = layer.norms != "behind", layer.norms != "before"
+            # With a norm behind, the output of a sublayer waits in `mixed`.
+            self.source = normed if before else residual
             self.target, self.mode = (self.rows("mixed", spec.hidden), r.STORE) if behind else (residual, r.ADD)
-            if not behind:
+            if before:
                 self.norm("input_norm", index, residual, normed)
             mixer_of(spec, index).emit(self, self._kv.layers[index])
             if behind:
-                self.norm("input_norm", index, self.target, residual, mode=r.ADD)
-            else:
+                self.norm("mixer_out_norm", index, self.target, residual, mode=r.ADD)
+            if before:
                 self.norm("post_norm", index, residual, normed)
             if isinstance(layer.mlp, DenseMlp):
                 self._dense(index)
             else:
                 self._mixture(index, layer.mlp, lossy)
             if behind:
-                self.norm("post_norm", index, self.target, residual, mode=r.ADD)
+                self.norm("mlp_out_norm", index, self.target, residual, mode=r.ADD)
+            if layer.scalar:
+                self.emit(
+                    r.SCALE, y=residual.address, y_stride=residual.stride, n=spec.hidden,
+                    w=self.weights.vector("layer_scalar", index),
+                )  # fmt: skip
         body_end = len(self._ops)
         self._head()
         tables = r.Tables(**{name: _pack(self._records[name], dtype) for name, dtype in r.TABLE_TYPES.items()})
@@ -148,7 +153,7 @@ class Builder:
         self.emit(
             r.NORM, rows=rows, mode=mode, x=source.address, x_stride=source.stride,
             y=target.address, y_stride=target.stride, w=self.weights.vector(role, layer),
-            b=self.weights.vector(NORM_BIAS[role], layer), n=self.spec.hidden,
+            b=self.weights.vector(NORM_BIAS[role], layer) if role in NORM_BIAS else 0, n=self.spec.hidden,
             f=self.spec.final_norm_eps if role == "final_norm" and self.spec.final_norm_eps else self.spec.norm_eps,
             f2=self.spec.residual_scale,
         )  # fmt: skip
@@ -200,15 +205,17 @@ class Builder:
 
     # the second half of a layer
 
-    def _gated_mlp(self, layer: int, roles: tuple[Role, Role, Role], target: Rows, mode: int) -> None:
-        """target (+)= down(silu(gate x) * up x) of the source; `quantise` has seen to its quantised form."""
+    def _gated_mlp(
+        self, layer: int, roles: tuple[Role, Role, Role], target: Rows, mode: int, activation: Activation = "silu"
+    ) -> None:
+        """target (+)= down(activation(gate x) * up x) of the source; `quantise` has seen to its quantised form."""
         gate, up, down = (self.weights.matrix(role, layer) for role in roles)
         gate_out, up_out = self.rows("gate", gate.n), self.rows("up", gate.n)
         self.linear(gate, self.source, gate_out)
         self.linear(up, self.source, up_out)
         self.emit(
-            r.SILU_MUL, x=gate_out.address, x_stride=gate_out.stride, w=up_out.address, y=gate_out.address,
-            y_stride=gate_out.stride, n=gate.n,
+            r.GATE, index=_ACTIVATIONS[activation], x=gate_out.address, x_stride=gate_out.stride, w=up_out.address,
+            y=gate_out.address, y_stride=gate_out.stride, n=gate.n,
         )  # fmt: skip
         self.quantise(gate_out, gate.n, (down.fmt,), into="quantized_mlp")
         self.linear(down, gate_out, target, mode=mode, quantized="quantized_mlp")
@@ -219,20 +226,25 @@ class Builder:
         self._gated_mlp(layer, roles, self.target, self.mode)
 
     def _mixture(self, layer: int, mixture: Mixture, lossy: Lossy) -> None:
-        spec = self.spec
-        router = self.weights.matrix("router", layer)
-        self.linear(router, self.source, self.rows("router", router.n))
-        packed = is_packed(self.weights.experts.fmt)
-        takers = [self.weights.experts.fmt]
+        spec, residual, experts = self.spec, self.rows("residual", self.spec.hidden), self.weights.experts.fmt
+        packed, apart, shared_out = is_packed(experts), mixture.apart, self.rows("shared", self.spec.hidden)
+        takers = [] if apart else [experts]
         shared: tuple[Role, Role, Role] = ("shared_gate", "shared_up", "shared_down")
         if mixture.shared_width:
             takers += [self.weights.matrix(role, layer).fmt for role in shared[:2]]
         self.quantise(self.source, spec.hidden, takers)
         if mixture.shared_width:
-            self._gated_mlp(layer, shared, self.rows("shared", spec.hidden), r.STORE)
+            self._gated_mlp(layer, shared, shared_out, r.STORE, mixture.activation)
         if mixture.shared_gated:
             gate = self.weights.matrix("shared_expert_gate", layer)
             self.linear(gate, self.source, self.rows("shared_gate", 1))
+        if apart:
+            self.norm("router_norm", layer, residual, self.source)
+        router = self.weights.matrix("router", layer)
+        self.linear(router, self.source, self.rows("router", router.n), scale=mixture.router.logit_scale)
+        if apart:
+            self.norm("experts_norm", layer, residual, self.source)
+            self.quantise(self.source, spec.hidden, [experts])
         index = self.record("mixtures", self._mixture_record(layer, mixture, lossy, packed))
         self.emit(r.ROUTE, index=index)
         self.emit(r.UNION, index=index)
@@ -243,6 +255,9 @@ class Builder:
         self.emit(r.EXPERTS_DOWN, index=index)
         self._combine_after[after_union] = len(self._ops)
         self.emit(r.COMBINE, index=index)
+        if apart:
+            self.norm("experts_out_norm", layer, self.target, self.target)
+            self.norm("shared_out_norm", layer, shared_out, self.target, mode=r.ADD)
 
     def _mixture_record(self, layer: int, mixture: Mixture, lossy: Lossy, packed: bool) -> dict[str, Any]:
         spec, at, source, router = self.spec, self.space.address, self.weights.experts, mixture.router
@@ -255,6 +270,7 @@ class Builder:
             "scores": _SCORES[router.scores], "jitter": router.jitter,
             "groups": router.groups, "top_groups": router.top_groups, "group_best": router.group_best,
             "renormalise": int(router.renormalise), "renorm_eps": router.renorm_eps, "scaling": router.scaling,
+            "expert_scale": self.weights.vector("expert_scale", layer),
             "top_p": lossy.top_p or 1.0,
             "ids": at["route_ids"], "weights": at["route_weights"], "kept": at["route_kept"],
             "heat": board.heat[layer].ctypes.data, "last_use": board.last_use[layer].ctypes.data,
@@ -274,7 +290,7 @@ class Builder:
             "output": self.target.address, "add": int(self.mode == r.ADD),
             "factor": spec.residual_scale if self.mode == r.ADD else 1.0,
             "output_bias": self.weights.vector("mixture_bias", layer),
-            "shared": at["shared"] if mixture.shared_width else 0,
+            "shared": at["shared"] if mixture.shared_width and not mixture.apart else 0,
             "shared_gate": at["shared_gate"] if mixture.shared_gated else 0,
         }  # fmt: skip
 
@@ -284,7 +300,12 @@ class Builder:
         self.norm("final_norm", 0, self.rows("residual", spec.hidden), normed, r.HEAD_GATHER)
         self.quantise(normed, spec.hidden, (head.fmt,), r.HEAD_ROWS)
         bias = self.weights.vector("head_bias")
-        self.linear(head, normed, self.rows("logits", spec.vocab), bias, rows=r.HEAD_ROWS, scale=spec.head_scale)
+        logits = self.rows("logits", spec.vocab)
+        self.linear(head, normed, logits, bias, rows=r.HEAD_ROWS, scale=spec.head_scale)
+        if spec.soft_cap is not None:
+            self.emit(
+                r.SOFT_CAP, rows=r.HEAD_ROWS, y=logits.address, y_stride=logits.stride, n=spec.vocab, f=spec.soft_cap
+            )
 
 
 def _pack(rows: list[dict[str, Any]], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

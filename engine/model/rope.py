@@ -30,6 +30,11 @@ def inverse_frequencies(rope: Rope) -> tuple[npt.NDArray[np.float32], float]:
         return plain, 1.0
     if kind == "linear":
         return (plain / np.float32(_number(rope.scaling, "factor"))).astype(np.float32), 1.0
+    if kind == "proportional":
+        # Like a head that is rotated whole, but for its slower dimensions, which do not move at all.
+        turning = int(_number(rope.scaling, "share") * rope.dim // 2)
+        kept = np.where(np.arange(len(plain)) < turning, plain, np.float32(0))
+        return (kept / np.float32(_number(rope.scaling, "factor", 1.0))).astype(np.float32), 1.0
     if kind == "yarn":
         return _yarn(rope, plain)
     if kind == "llama3":

@@ -11,15 +11,16 @@ from typing import Any, Final, Literal
 
 Role = Literal[
     "embed", "final_norm", "head",
-    "input_norm", "post_norm",
+    "input_norm", "post_norm", "mixer_out_norm", "mlp_out_norm", "layer_scalar",
     "q", "k", "v", "o", "q_bias", "k_bias", "v_bias", "o_bias", "q_norm", "k_norm",
     "input_norm_bias", "post_norm_bias", "final_norm_bias", "head_bias", "sinks",
     "q_a", "q_a_bias", "q_a_norm", "q_b", "kv_a", "kv_a_bias", "kv_a_norm", "kv_b",
     "index_q", "index_k", "index_k_norm", "index_k_norm_bias", "index_weights",
     "gate", "up", "down",
-    "router", "router_bias", "router_logit_bias", "expert_gate_up_bias", "expert_down_bias", "mixture_bias",
+    "router", "router_norm", "router_bias", "router_logit_bias", "expert_scale", "experts_norm", "experts_out_norm",
+    "expert_gate_up_bias", "expert_down_bias", "mixture_bias",
     "expert_gate", "expert_up", "expert_down", "stacked_gate_up", "stacked_gate", "stacked_up", "stacked_down",
-    "shared_gate", "shared_up", "shared_gate_up", "shared_down", "shared_expert_gate",
+    "shared_gate", "shared_up", "shared_gate_up", "shared_down", "shared_expert_gate", "shared_out_norm",
     "kv", "attention_router", "attention_bias",
     "in_qkvz", "in_ba", "in_qkv", "in_z", "in_b", "in_a", "conv", "a_log", "dt_bias", "out_norm", "out", "in_conv",
 ]  # fmt: skip
@@ -54,7 +55,8 @@ class Attention:
     and window - 1 before it. chunk: a position sees those of its own chunk. sinks: one more logit a head in the
     softmax's denominator. scale: of the scores, 1 / sqrt(head_dim) if None. clip: q, k, v are clamped to
     -clip..clip. gated: q_proj holds a gate beside each query head, whose sigmoid multiplies the head's output.
-    tuning: (a, n): queries times 1 + a ln(1 + floor((position + 1) / n)).
+    tuning: (a, n): queries times 1 + a ln(1 + floor((position + 1) / n)). values: projected; or each head normed too,
+    without a weight (`normed`), possibly from the projected keys instead of a projection of their own (`keys`).
     """
 
     heads: int
@@ -71,6 +73,7 @@ class Attention:
     scale: float | None = None
     tuning: tuple[float, float] | None = None
     gated: bool = False
+    values: Literal["projected", "normed", "keys"] = "projected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +154,9 @@ class Router:
     the logits, the softmax goes over the chosen; `sparsemixer`: two masked softmaxes (Phi-3.5-MoE), `jitter` wide. With
     `correction_bias` the choice is made on scores + bias, the weights come from the scores alone. `groups` > 1: only
     experts of the `top_groups` best groups can be chosen; a group counts the sum of its `group_best` (1 or 2) best.
-    weights / (sum + renorm_eps) if `renormalise`, then times `scaling`. logit_bias: added to the logits. weigh_inputs:
-    a weight multiplies its expert's input, not its output.
+    weights / (sum + renorm_eps) if `renormalise`, then times `scaling` and, with `expert_scale`, times a learned number
+    of the expert. logit_bias: added to the logits. logit_scale: multiplies them. weigh_inputs: a weight multiplies its
+    expert's input, not its output.
     """
 
     scores: Literal["softmax", "sigmoid", "chosen", "sparsemixer"]
@@ -165,12 +169,15 @@ class Router:
     top_groups: int = 1
     group_best: int = 2
     logit_bias: bool = False
+    logit_scale: float = 1.0
+    expert_scale: bool = False
     weigh_inputs: bool = False
     jitter: float = 0.0
 
 
-Activation = Literal["silu", "clamped"]
-"""silu: silu(gate) * up. clamped: (clamp(up) + 1) * g * sigmoid(1.702 g) with g = min(gate, 7), up in -7..7."""
+Activation = Literal["silu", "gelu", "clamped"]
+"""silu: silu(gate) * up. gelu: likewise, the gelu with tanh. clamped: (clamp(up) + 1) * g * sigmoid(1.702 g) with
+g = min(gate, 7), up in -7..7."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +194,8 @@ class Mixture:
 
     expert_bias: each expert's projections have biases. output_bias: one vector is added after combining. layout: how
     stacked experts lie on disk: [E, outputs, inputs] with gate rows before up rows (`rows`), [E, inputs, outputs] with
-    gate before up (`columns`) or with gate and up alternating (`alternating`).
+    gate before up (`columns`) or with gate and up alternating (`alternating`). apart: shared MLP, router and experts
+    read the residual through a norm each, and what MLP and experts return is normed before it is added up.
     """
 
     router: Router
@@ -199,16 +207,18 @@ class Mixture:
     expert_bias: bool = False
     output_bias: bool = False
     layout: Literal["rows", "columns", "alternating"] = "rows"
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Norm, attention, residual; norm, MLP, residual. norms_behind: each norm takes what its sublayer
-    returns instead of what it reads."""
+    """Norm, attention, residual; norm, MLP, residual. norms: of what a sublayer reads (`before`), of what it returns
+    (`behind`), or of `both`. scalar: at the end the residual is multiplied by a learned number."""
 
     attention: Attention | LatentAttention | MixedAttention | DeltaNet | ShortConvolution
     mlp: DenseMlp | Mixture
-    norms_behind: bool = False
+    norms: Literal["before", "behind", "both"] = "before"
+    scalar: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +227,7 @@ class ModelSpec:
 
     norm: RMS norms, or layer norms with a bias. norm_shift is added to the weights of RMS norms (stored as w - 1).
     final_norm_eps: of the last norm, where it differs. embed_scale multiplies embeddings, residual_scale what a
-    sublayer adds, head_scale the logits.
+    sublayer adds, head_scale the logits. soft_cap: logits become c tanh(logit / c).
 
     `ignore`: regular expressions of tensors that are known and not needed (multi-token prediction, vision); any other
     tensor left over stops loading.
@@ -239,6 +249,7 @@ class ModelSpec:
     residual_scale: float = 1.0
     head_scale: float = 1.0
     head_bias: bool = False
+    soft_cap: float | None = None
 
     @property
     def moe_layers(self) -> tuple[int, ...]:

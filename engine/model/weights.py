@@ -13,7 +13,7 @@ from ..kernels.formats import F32, block_bytes, itemsize
 from ..kernels.memory import Block
 from .expert_layouts import find_experts
 from .mixers import mixer_of
-from .spec import NORM_BIAS, DenseMlp, ModelSpec, Role
+from .spec import NORM_BIAS, DenseMlp, Layer, Mixture, ModelSpec, Role
 from .tensors import Item, Tensors, widened
 
 _ALIGN = 64
@@ -109,8 +109,10 @@ def _ask(tensors: Tensors) -> None:
     if spec.head_bias:
         tensors.vector("head_bias", 0, spec.vocab)
     for index, layer in enumerate(spec.layers):
-        _ask_norm(tensors, "input_norm", index)
-        _ask_norm(tensors, "post_norm", index)
+        for role in _norms(layer):
+            _ask_norm(tensors, role, index)
+        if layer.scalar:
+            tensors.vector("layer_scalar", index, 1)
         mixer_of(spec, index).find(tensors)
         mlp = layer.mlp
         if isinstance(mlp, DenseMlp):
@@ -123,6 +125,8 @@ def _ask(tensors: Tensors) -> None:
             _ask_mlp(tensors, index, ("shared_gate", "shared_up", "shared_down"), mlp.shared_width)
         if mlp.shared_gated:
             tensors.vector("shared_expert_gate", index, 1, hidden)
+        if mlp.router.expert_scale:
+            tensors.vector("expert_scale", index, mlp.experts)
         if mlp.router.logit_bias:
             tensors.vector("router_logit_bias", index, mlp.experts)
         if mlp.expert_bias:
@@ -130,6 +134,18 @@ def _ask(tensors: Tensors) -> None:
             tensors.vector("expert_down_bias", index, mlp.experts, hidden)
         if mlp.output_bias:
             tensors.vector("mixture_bias", index, hidden)
+
+
+def _norms(layer: Layer) -> list[Role]:
+    """The norms around a layer's sublayers."""
+    roles: list[Role] = []
+    if layer.norms != "behind":
+        roles += ["input_norm", "post_norm"]
+    if layer.norms != "before":
+        roles += ["mixer_out_norm", "mlp_out_norm"]
+    if isinstance(layer.mlp, Mixture) and layer.mlp.apart:
+        roles += ["router_norm", "experts_norm", "experts_out_norm", "shared_out_norm"]
+    return roles
 
 
 def _ask_norm(tensors: Tensors, role: Role, index: int) -> None:

@@ -47,7 +47,7 @@ def _sizes(spec: ModelSpec, rows: int, threads: int) -> dict[str, int]:
         "quantized_mlp": rows * q8_bytes(max(mlp, 1)),
         "gate": rows * mlp * 4,
         "up": rows * mlp * 4,
-        "mixed": rows * spec.hidden * 4 * any(layer.norms_behind for layer in spec.layers),
+        "mixed": rows * spec.hidden * 4 * any(layer.norms != "before" for layer in spec.layers),
         "shared": rows * spec.hidden * 4,
         "shared_gate": rows * 4,
         "router": rows * spec.experts * 4,

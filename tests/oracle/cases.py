@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import cases_latent
+from . import cases_latent, cases_more
 from .checkpoints import Case
 
 _COMMON: dict[str, Any] = {"hidden_act": "silu", "attention_dropout": 0.0, "use_cache": True, "initializer_range": 0.02}
@@ -200,5 +200,6 @@ CASES: dict[str, Case] = {
             ), 62, 202, shards=2,
         ),
         *cases_latent.CASES,
+        *cases_more.CASES,
     )
 }  # fmt: skip

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import checkpoints_latent as latent
+from . import checkpoints_more as more
 from . import safetensors_file as st
 from .drawn import BIAS, CORRECTION, ROUTER, Tensor, linear, mlp, norm
 
@@ -62,12 +63,26 @@ LOGIT_DEVIATION = 3.0
 
 
 def _experts(config: dict[str, Any]) -> int:
+    if config["model_type"] in more.KINDS:
+        return more.expert_count(more.text_of(config))
     keys = ("num_experts", "n_routed_experts", "num_local_experts")
     return next(int(config[key]) for key in keys if key in config)
 
 
+def layer_count(config: dict[str, Any]) -> int:
+    """Layers of the text model."""
+    return int(more.text_of(config)["num_hidden_layers"])
+
+
+def vocab_size(config: dict[str, Any]) -> int:
+    """Tokens the text model knows."""
+    return int(more.text_of(config)["vocab_size"])
+
+
 def is_sparse(config: dict[str, Any], layer: int) -> bool:
     """Whether a layer has a router."""
+    if config["model_type"] in more.KINDS:
+        return more.is_sparse(config, layer)
     if config["model_type"] in latent.KINDS:
         return not latent.is_dense(config, layer)
     if config["model_type"] in ("glm4_moe", "dots1"):
@@ -78,7 +93,9 @@ def is_sparse(config: dict[str, Any], layer: int) -> bool:
 
 
 def is_extra(config: dict[str, Any], name: str) -> bool:
-    """Whether a tensor belongs to the multi-token prediction, which no forward needs."""
+    """Whether a tensor belongs to what no forward needs: the multi-token prediction, or vision."""
+    if config["model_type"] in more.KINDS:
+        return more.is_extra(config, name)
     parts = name.split(".")
     return parts[1] == "layers" and int(parts[2]) >= int(config["num_hidden_layers"])
 
@@ -156,6 +173,10 @@ def _multi_token_prediction(config: dict[str, Any]) -> Iterator[Tensor]:
 
 
 def _plan(config: dict[str, Any]) -> Iterator[Tensor]:
+    if config["model_type"] in more.KINDS:
+        hidden = more.text_of(config)["hidden_size"]
+        yield from more.plan(config, LOGIT_DEVIATION * hidden**-0.5)
+        return
     hidden, vocab, tied = config["hidden_size"], config["vocab_size"], config.get("tie_word_embeddings", False)
     head = LOGIT_DEVIATION * hidden**-0.5
     yield Tensor("model.embed_tokens.weight", (vocab, hidden), head if tied else 1.0)
@@ -178,25 +199,38 @@ def tensors(case: Case) -> dict[str, tuple[str, Floats]]:
     return drawn
 
 
+_NUMBERED = ("mixtral", "phimoe", "minimax_m2", "lfm2_moe")
+"""Families whose experts' gate, up and down are w1, w3 and w2."""
+
+_WHOLE = ("gpt_oss", "granitemoe", "granitemoeshared", "jetmoe", "gemma4", "gemma4_text", *more.LLAMA)
+"""Families whose experts are stacked on the hub, in one layout."""
+
+
+def stackable(case: Case, experts: Experts) -> bool:
+    """Whether a family's experts can lie in this layout."""
+    kind = case.config["model_type"]
+    return experts == "single" or (kind not in _WHOLE and (kind != "lfm2_moe" or experts == "fused"))
+
+
 def _stacked(case: Case, single: dict[str, tuple[str, Floats]], fused: bool) -> dict[str, tuple[str, Floats]]:
     """The same tensors with the experts of a layer stacked."""
-    mixtral = case.config["model_type"] == "mixtral"
-    moe = "block_sparse_moe" if mixtral else "mlp"
-    kept = {name: value for name, value in single.items() if ".experts." not in name}
-    for layer in range(case.config["num_hidden_layers"]):
+    kind = case.config["model_type"]
+    moe = "block_sparse_moe" if kind == "mixtral" else more.moe_name(kind)
+    parts = ("w1", "w3", "w2") if kind in _NUMBERED else ("gate_proj", "up_proj", "down_proj")
+    kept = dict(single)
+    for layer in range(layer_count(case.config)):
         if not is_sparse(case.config, layer):
             continue
-        stem = f"model.layers.{layer}.{moe}.experts"
+        stem = f"{more.prefix(kind)}layers.{layer}.{moe}.experts"
 
         def stack(part: str, stem: str = stem) -> Floats:
             names = [f"{stem}.{expert}.{part}.weight" for expert in range(_experts(case.config))]
-            return np.stack([single[name][1] for name in names])
+            return np.stack([kept.pop(name)[1] for name in names])
 
-        parts = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
         gate, up, down = map(stack, parts)
         if fused:
             kept[f"{stem}.gate_up_proj"] = (case.dtype, np.concatenate([gate, up], axis=1))
-            kept[f"{stem}.{'w2' if mixtral else 'down_proj'}"] = (case.dtype, down)
+            kept[f"{stem}.{'down_proj' if kind == 'lfm2_moe' else parts[2]}"] = (case.dtype, down)
         else:
             for part, values in zip(parts, (gate, up, down), strict=True):
                 kept[f"{stem}.{part}"] = (case.dtype, values)

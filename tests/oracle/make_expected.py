@@ -35,8 +35,9 @@ import numpy as np
 import torch
 import transformers
 
+from . import routers
 from .cases import CASES
-from .checkpoints import Case, is_extra, is_sparse, write
+from .checkpoints import Case, is_extra, is_sparse, layer_count, vocab_size, write
 
 EXPECTED = Path(__file__).parent / "expected"
 GREEDY = 24
@@ -58,7 +59,7 @@ ANSWER_TRIES = 3000
 class Routing:
     """What the routers decided in one forward: by layer, ids and weights [rows, k] and the gap of every row.
 
-    index_gaps: likewise, of the layers with an indexer.
+    index_gaps and attention_gaps: likewise, of layers with an indexer and of attentions that have experts.
     """
 
     def __init__(self) -> None:
@@ -66,10 +67,11 @@ class Routing:
         self.weights: dict[int, np.ndarray] = {}
         self.gaps: dict[int, np.ndarray] = {}
         self.index_gaps: dict[int, np.ndarray] = {}
+        self.attention_gaps: dict[int, np.ndarray] = {}
 
     def narrow(self) -> np.ndarray:
         """Rows in which some choice is too close."""
-        close = np.min(list(self.gaps.values()), axis=0) < GAP
+        close = np.min([*self.gaps.values(), *self.attention_gaps.values()], axis=0) < GAP
         for gaps in self.index_gaps.values():
             close |= gaps < INDEX_GAP
         return np.flatnonzero(close)
@@ -89,46 +91,40 @@ class Reference:
         )
         self.model.eval()
         stray = [key for key in report["unexpected_keys"] if not is_extra(case.config, key)]
-        assert not report["missing_keys"], report["missing_keys"]
+        missing = [key for key in report["missing_keys"] if not is_extra(case.config, key)]
+        assert not missing, missing
         assert not report["mismatched_keys"], report["mismatched_keys"]
         assert not stray, stray
-        self.layers = [n for n in range(case.config["num_hidden_layers"]) if is_sparse(case.config, n)]
+        body = self.model.model  # composite models keep their text model in it
+        self.decoder = getattr(body, "language_model", body).layers
+        self.layers = [n for n in range(layer_count(case.config)) if is_sparse(case.config, n)]
 
     @contextmanager
     def _listening(self) -> Iterator[Routing]:
         routing = Routing()
         hooks = []
         for layer in self.layers:
-            gate = self.model.model.layers[layer].mlp.gate
+            router = routers.router_of(self.decoder[layer])
 
-            def listen(module: Any, _inputs: Any, output: Any, layer: int = layer) -> None:
-                logits, weights, ids = output
+            def listen(_module: Any, _inputs: Any, output: Any, layer: int = layer, router: Any = router) -> None:
+                logits, weights, ids = router.read(output)
                 order = ids.argsort(dim=-1)
                 routing.ids[layer] = ids.gather(1, order).numpy()
                 routing.weights[layer] = weights.gather(1, order).numpy()
-                routing.gaps[layer] = self._gaps(module, logits, ids)
+                routing.gaps[layer] = router.gaps(logits, ids.shape[1])
 
-            hooks.append(gate.register_forward_hook(listen))
+            hooks.append(router.module.register_forward_hook(listen))
+            attention = getattr(self.decoder[layer], "self_attention", None)
+            if attention is not None:
+                hooks.append(attention.experts.router.register_forward_hook(_attention_listener(layer, routing)))
         with ExitStack() as stack:
             for hook in hooks:
                 stack.callback(hook.remove)
-            for number, layer in enumerate(self.model.model.layers):
-                indexer = getattr(layer.self_attn, "indexer", None)
+            for number, layer in enumerate(self.decoder):
+                indexer = getattr(getattr(layer, "self_attn", None), "indexer", None)
                 if indexer is not None:
                     stack.enter_context(_indexing(indexer, number, routing))
             yield routing
-
-    def _gaps(self, gate: Any, logits: torch.Tensor, ids: torch.Tensor) -> np.ndarray:
-        biased = hasattr(gate, "e_score_correction_bias")
-        scores = logits.sigmoid() + gate.e_score_correction_bias if biased else logits.float().softmax(-1)
-        if getattr(gate, "num_group", 1) == 1:
-            return _distance(scores, ids.shape[1])
-        groups = scores.view(len(scores), gate.num_group, -1)
-        sums = groups.topk(2 if biased else 1, dim=-1)[0].sum(-1)
-        best = sums.topk(gate.topk_group, dim=-1)[1]
-        allowed = torch.zeros_like(sums).scatter_(1, best, 1).bool().unsqueeze(-1).expand_as(groups)
-        within = _distance(groups.masked_fill(~allowed, -torch.inf).reshape_as(scores), ids.shape[1])
-        return np.minimum(within, _distance(sums, gate.topk_group))
 
     @torch.no_grad()
     def run(self, ids: list[int]) -> tuple[np.ndarray, Routing]:
@@ -138,12 +134,14 @@ class Reference:
         return logits.numpy(), routing
 
 
-def _distance(scores: torch.Tensor, chosen: int) -> np.ndarray:
-    """Between the `chosen`-th and the next score of each row."""
-    if chosen == scores.shape[1]:
-        return np.full(len(scores), np.inf)
-    ordered = scores.sort(dim=-1, descending=True)[0]
-    return (ordered[:, chosen - 1] - ordered[:, chosen]).numpy()
+def _attention_listener(layer: int, routing: Routing) -> Any:
+    """Note how far apart an attention's experts are, where it has any (JetMoE)."""
+
+    def listen(module: Any, _inputs: Any, output: Any) -> None:
+        gaps = routers.distance(output[-1].softmax(-1), module.top_k)
+        routing.attention_gaps[layer] = gaps
+
+    return listen
 
 
 @contextmanager
@@ -152,7 +150,7 @@ def _indexing(indexer: Any, layer: int, routing: Routing) -> Iterator[None]:
     forward, topk = indexer.forward, torch.Tensor.topk
 
     def measured(scores: torch.Tensor, k: int, dim: int = -1) -> Any:
-        gaps = _distance(scores[0], k)
+        gaps = routers.distance(scores[0], k)
         seen = scores[0] > torch.finfo(scores.dtype).min / 2
         routing.index_gaps[layer] = np.where(seen.sum(-1) > k, gaps, np.inf)
         return topk(scores, k, dim=dim)
@@ -173,7 +171,7 @@ def _indexing(indexer: Any, layer: int, routing: Routing) -> Iterator[None]:
 
 def draw_prompt(reference: Reference, draw: np.random.Generator) -> list[int]:
     """A prompt in which every choice of experts is clear. What comes later changes nothing earlier."""
-    vocab = reference.case.config["vocab_size"]
+    vocab = vocab_size(reference.case.config)
     ids = draw.integers(vocab, size=reference.case.prompt).tolist()
     for _ in range(PROMPT_TRIES):
         narrow = reference.run(ids)[1].narrow()
@@ -207,7 +205,7 @@ def make(case: Case) -> dict[str, Any]:
         known = replace(case, config={**case.config, "model_type": REFERENCE.get(kind, kind)})
         reference = Reference(case, write(Path(name) / "model", known))
         saved = Path(name) / "saved"
-        reference.model.config.save_pretrained(saved)
+        transformers.AutoConfig.from_pretrained(Path(name) / "model").save_pretrained(saved)
         config: dict[str, Any] = json.loads((saved / "config.json").read_text(encoding="utf-8"))
         config["model_type"] = kind
     draw = np.random.default_rng(case.seed)
@@ -216,8 +214,8 @@ def make(case: Case) -> dict[str, Any]:
         found = answer(reference, prompt)
         if found is not None:
             break
-        prompt[-1] = int(draw.integers(case.config["vocab_size"]))
-        prompt[-2] = int(draw.integers(case.config["vocab_size"]))
+        prompt[-1] = int(draw.integers(vocab_size(case.config)))
+        prompt[-2] = int(draw.integers(vocab_size(case.config)))
     else:
         raise SystemExit(f"{case.name}: no clear answer found; choose another seed")
     greedy, greedy_gap = found

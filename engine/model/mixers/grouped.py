@@ -34,12 +34,14 @@ class GroupedQuery(Mixer):
         layer, hidden, kind, q, kv = self._layer, self._spec.hidden, self._kind, self._q, self._kv
         tensors.matrix("q", layer, kind.heads * self._q_stride, hidden)
         tensors.matrix("k", layer, kv, hidden)
-        tensors.matrix("v", layer, kv, hidden)
+        if kind.values != "keys":
+            tensors.matrix("v", layer, kv, hidden)
         tensors.matrix("o", layer, hidden, q)
         if kind.qkv_bias:
-            tensors.vector("q_bias", layer, q)
+            tensors.vector("q_bias", layer, kind.heads * self._q_stride)
             tensors.vector("k_bias", layer, kv)
-            tensors.vector("v_bias", layer, kv)
+            if kind.values != "keys":
+                tensors.vector("v_bias", layer, kv)
         if kind.out_bias:
             tensors.vector("o_bias", layer, hidden)
         if kind.sinks:
@@ -75,11 +77,20 @@ class GroupedQuery(Mixer):
         """Project, rotate, attend, project back."""
         spec, layer, kind, weights, at = self._spec, self._layer, self._kind, builder.weights, builder.space.address
         source, rope = builder.source, kind.rope
-        q, k, v, o = (weights.matrix(role, layer) for role in ("q", "k", "v", "o"))
+        q, k, o = (weights.matrix(role, layer) for role in ("q", "k", "o"))
+        v = weights.matrix("v", layer) if kind.values != "keys" else k
         builder.quantise(source, spec.hidden, (q.fmt, k.fmt, v.fmt))
         builder.linear(q, source, builder.rows("q", q.n), weights.vector("q_bias", layer))
         builder.linear(k, source, builder.rows("k", k.n), weights.vector("k_bias", layer))
-        builder.linear(v, source, builder.rows("v", v.n), weights.vector("v_bias", layer))
+        keys, values = builder.rows("k", k.n), builder.rows("v", v.n)
+        if kind.values != "keys":
+            builder.linear(v, source, values, weights.vector("v_bias", layer))
+        if kind.values != "projected":
+            raw = keys if kind.values == "keys" else values
+            builder.emit(
+                r.NORM, x=raw.address, x_stride=raw.stride, y=values.address, y_stride=values.stride,
+                n=kind.head_dim, k=kind.kv_heads, f=spec.norm_eps,
+            )  # fmt: skip
         cos, sin = builder.rope(rope) if rope else (0, 0)
         tuning, every = kind.tuning or (0.0, 1.0)
         index = builder.record("attentions", {
