@@ -37,7 +37,7 @@ _ENDED: Final[dict[StopReason, tuple[str, str]]] = {
 STARTING: Final = ("starting the engine", 0, 0)
 NO_WORDS: Final = "the model ended its answer without a word"
 RESTART: Final = ("restart", "restart")
-RESTART_SMALLER: Final = ("restart_smaller", "restart with a smaller memory budget")
+RESTART_SMALLER: Final = ("restart_smaller", "restart with less memory")
 CHOOSE: Final = ("models", "choose a model")
 QUIT: Final = ("quit", "quit")
 
