@@ -22,7 +22,7 @@ from .checkpoint.index import Checkpoint
 from .errors import ContextOverflowError, EngineError
 from .events import Event, Loading, Notice, Plan, Ready, Repin
 from .experts.placement import Placement
-from .experts.policies import FUNCTIONS, compile_policies
+from .experts.policies import FUNCTIONS, compile_policies, state_bytes
 from .experts.reader import ReaderPool
 from .experts.streaming import Streamer
 from .experts.trace import RouteTrace
@@ -86,6 +86,7 @@ class Engine:
             self.files = ModelFiles(options.direct)
             opened.callback(self.files.close)
             weights.load(self.files, lambda done, total: progress(Loading("reading the dense part", done, total)))
+            self.files.open_all(weights.experts.files())
             self.board = self._make_board(shared_board)
             opened.callback(self.board.close)
             self.readers = ReaderPool(self.files, weights.experts)
@@ -146,13 +147,17 @@ class Engine:
             moe_layers=len(spec.moe_layers),
             experts=spec.experts,
             top_k=spec.top_k,
-            work_fixed=fixed,
+            work_fixed=fixed + len(spec.layers) * state_bytes(self._policy, spec.experts),
             work_per_row=per_row,
             max_context=spec.max_context,
         )
 
     def _kv_format(self, weights: Weights) -> int:
         return kv_format(self._options.kv, is_packed(weights.experts.fmt))
+
+    @property
+    def _policy(self) -> str:
+        return self._options.policy or "auto"
 
     def _make_board(self, shared: bool) -> Board:
         layers, experts = len(self.spec.layers), self.spec.experts
@@ -167,8 +172,7 @@ class Engine:
         return Routed(len(spec.layers), spec.experts, str(checkpoint.config["model_type"]), spec.moe_layers)
 
     def _make_placement(self, plan: Plan) -> Placement:
-        policy = self._options.policy or "auto"
-        return Placement(self.board, plan.slots, plan.slot_bytes, plan.cap, self.spec.top_k, policy)
+        return Placement(self.board, plan.slots, plan.slot_bytes, plan.cap, self.spec.top_k, self._policy)
 
     def _make_model(self, weights: Weights, plan: Plan, threads: int, placement: Placement, kv: KVCache) -> Model:
         options, spec = self._options, self.spec

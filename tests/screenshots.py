@@ -62,6 +62,8 @@ async def _take(folder: Path, model: Path, size: tuple[int, int]) -> None:
 
 def main() -> None:
     """Take all pictures."""
+    os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
+    os.environ.pop("NO_COLOR", None)
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent / "screenshots"
     model = demo_folder()
     if not is_model(model):

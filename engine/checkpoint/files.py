@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
 
@@ -96,7 +97,7 @@ class ModelFile:
 
 
 class ModelFiles:
-    """All open files of a model, opened on first use and numbered in that order."""
+    """All open files of a model, numbered in the order of their opening."""
 
     def __init__(self, direct: bool) -> None:
         self._direct = direct
@@ -111,6 +112,11 @@ class ModelFiles:
                 self._files.append(ModelFile(path, self._direct))
                 self._numbers[path] = len(self._files) - 1
             return self._numbers[path]
+
+    def open_all(self, paths: Iterable[Path]) -> None:
+        """Open files now: a folder that is renamed or removed later does not disturb the model that runs from it."""
+        for path in paths:
+            self.number(path)
 
     def __getitem__(self, number: int) -> ModelFile:
         return self._files[number]

@@ -57,6 +57,10 @@ class ExpertSource:
     arrange: Arrange | None = None
     staging_bytes: int = 0
 
+    def files(self) -> list[Path]:
+        """The files that hold experts, each once."""
+        return sorted({read.file for reads in self.reads.values() for read in reads})
+
 
 def arranged_source(
     reads: dict[tuple[int, int], list[TensorRange]],
