@@ -21,6 +21,7 @@ from .answers import EXPECTED, Answer, Expected, ask, logits_of
 from .cases import CASES
 from .checkpoints import stackable, write
 from .constants_latent import CONSTANTS as LATENT_CONSTANTS
+from .constants_more import CONSTANTS as MORE_CONSTANTS
 
 LOGITS_BOUND = 1e-3
 """Sums of float32 in another order: 1.3e-4 was measured at most, logits deviate by 3, and a wrong constant moves them
@@ -133,6 +134,7 @@ CONSTANTS: list[tuple[str, dict[str, Any]]] = [
     ("dots1-long", {"max_window_layers": 3}),
     ("dots1-long", {"n_group": 7, "topk_group": 3}),
     *LATENT_CONSTANTS,
+    *MORE_CONSTANTS,
 ]
 
 
@@ -141,7 +143,10 @@ def test_every_constant_shows(name: str, change: dict[str, Any], asked: Asked, t
     """Were a constant of the config ignored, `test_logits` would see it: with another value the logits are others."""
     expected, given = asked(name)
     case = CASES[name]
-    folder = write(tmp_path / "model", replace(case, config={**case.config, **change}))
+    changed = {**case.config, **change}
+    if "text_config" in case.config:
+        changed = {**case.config, "text_config": {**case.config["text_config"], **change}}
+    folder = write(tmp_path / "model", replace(case, config=changed))
     other = logits_of(folder, expected.prompt, SMALL)
     assert np.abs(other - given.logits).max() > 20 * LOGITS_BOUND
 
