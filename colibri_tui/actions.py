@@ -79,6 +79,12 @@ COMMANDS = (
     Command("view", "Atlas: heat or tiers", "Switch the atlas between use and place", slash=("/view",)),
     Command("order", "Atlas: by number or by use", "Order the experts of each layer", slash=("/order",)),
     Command("restart", "Restart the engine", "Load the model again", slash=("/restart",)),
+    Command(
+        "restart_smaller",
+        "Restart with less memory",
+        "Load the model again within three quarters of the memory",
+        slash=("/smaller",),
+    ),
     Command("quit", "Quit", "End the program", "ctrl+q", True, slash=("/quit", ":q")),
 )
 BY_NAME = {name: command for command in COMMANDS for name in command.slash}

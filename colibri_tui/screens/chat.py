@@ -133,10 +133,7 @@ class ChatScreen(ChatView):
 
     @on(Transcript.Action)
     async def _action(self, message: Transcript.Action) -> None:
-        if message.key == "restart_smaller":
-            self.conductor.restart(smaller=True)
-        else:
-            await self.run_action(message.key)
+        await self.run_action(message.key)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Stop exists only while there is something to stop or to leave."""
@@ -182,6 +179,10 @@ class ChatScreen(ChatView):
     def action_restart(self) -> None:
         """Load the model again."""
         self.conductor.restart()
+
+    def action_restart_smaller(self) -> None:
+        """Load the model again within less memory."""
+        self.conductor.restart(smaller=True)
 
     def action_profile(self, name: str = "") -> None:
         """Use another profile; without a name, tell which there are."""

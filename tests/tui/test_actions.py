@@ -3,6 +3,7 @@ from collections import Counter
 import pytest
 
 from colibri_tui.actions import BY_NAME, COMMANDS, UnknownCommandError, parse
+from colibri_tui.screens.chat import ChatScreen
 
 
 def test_no_name_or_key_has_two_meanings():
@@ -22,6 +23,11 @@ def test_every_command_can_be_reached_and_explains_itself():
 def test_commands_are_recognised(name):
     assert parse(name) == (BY_NAME[name], "")
     assert parse(name + "  ") == (BY_NAME[name], "")
+
+
+def test_every_command_is_an_action_of_the_screen():
+    for command in COMMANDS:
+        assert hasattr(ChatScreen, f"action_{command.action}")
 
 
 def test_arguments():
