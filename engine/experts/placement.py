@@ -74,7 +74,7 @@ class Placement:
         self._board = board
         self._free = list(range(slots - 1, -1, -1))
         self._policy = POLICIES[policy]
-        self._states = [make_state(board.experts) for _ in range(board.layers)]
+        self._states = [make_state(policy, board.experts) for _ in range(board.layers)]
 
     def slot(self, number: int) -> memoryview:
         """The bytes of a slot."""

@@ -55,7 +55,9 @@ def replay(trace: LayerTrace, policy: str, cap: int, pinned: npt.NDArray[np.bool
     if pinned is None:
         pinned = np.zeros(trace.experts, np.bool_)
     counts = np.zeros(4, np.int64)
-    _replay(POLICIES[policy], make_state(trace.experts), trace.calls, trace.rows, trace.ids, pinned, cap, counts)
+    _replay(
+        POLICIES[policy], make_state(policy, trace.experts), trace.calls, trace.rows, trace.ids, pinned, cap, counts
+    )
     return Outcome(*counts.tolist())
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from ... import kernels as _kernels  # noqa: F401 - decides where compiled code is kept, before any is defined
 from . import dispatch
 from .dispatch import forward, forwards, note, settle
-from .state import State, make_state
+from .state import State, zeros
 
 POLICIES: Final[dict[str, int]] = {
     "auto": dispatch.AUTO,
@@ -37,14 +37,28 @@ POLICIES: Final[dict[str, int]] = {
 }
 """Name -> number, as the compiled functions take it."""
 
-FUNCTIONS: Final = 33
+
+def make_state(policy: str, experts: int) -> State:
+    """Return a policy's memory of a layer of so many experts, of which it has seen nothing."""
+    return zeros(experts, follows=policy == "auto")
+
+
+def state_bytes(policy: str, experts: int) -> int:
+    """Bytes of a policy's memory of a layer."""
+    return sum(array.nbytes for array in make_state(policy, experts))
+
+
+FUNCTIONS: Final = 36
 """How many functions `compile_policies` compiles, for a progress line."""
 
 
 def compile_policies() -> None:
     """Make sure that what a running engine calls is compiled."""
     ids, kept, flags = np.zeros((1, 1), np.int32), np.ones(1, np.int32), np.zeros(1, np.bool_)
-    forwards(POLICIES["lru"], make_state(1), ids, kept, flags, flags.copy(), 1)
+    forwards(POLICIES["auto"], make_state("auto", 1), ids, kept, flags, flags.copy(), 1)
 
 
-__all__ = ["FUNCTIONS", "POLICIES", "State", "compile_policies", "forward", "forwards", "make_state", "note", "settle"]
+__all__ = [
+    "FUNCTIONS", "POLICIES", "State", "compile_policies", "forward", "forwards", "make_state", "note", "settle",
+    "state_bytes",
+]  # fmt: skip

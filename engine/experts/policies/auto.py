@@ -1,15 +1,16 @@
-"""auto: learns in every layer how far back it pays to look.
+"""auto: learns in every layer what tells best which experts are needed again.
 
-How often an expert was lately used is measured at four time scales, from about one token to about a thousand; a
-*blend* of these rates ranks the experts. The first blend looks at the last token alone, which is LRU; the last one
-looks at everything, which is nearly LFU; each of the others lies between. Which one is right depends on the layer, the
-cache's size and the topic: while a conversation stays with one kind of text a long memory wins, when it jumps a short
-one does. So every blend also leads a *shadow*, a cache that holds only names, and the one that lately missed
-least leads the real cache. A challenger must be better by HYSTERESIS.
+How often an expert was lately used is measured at four time scales, from about one token to about a thousand; and how
+often it was chosen right after what the last token chose. A *blend* of these ranks the experts. One blend looks at
+the last token alone, which is LRU; another one at everything, which is nearly LFU; the others lie between. Which one
+is right depends on the model, the layer, the cache's size and the topic: while a conversation stays with one kind of
+text a long memory wins, when it jumps a short one does. So every blend leads a *shadow*, a cache that holds only
+names, and the one that lately missed least leads the real cache. A challenger must be better by HYSTERESIS.
 
-Since LRU is one of the blends, this is never worse than LRU by more than it takes to notice. Measured on recorded
-conversations it wins more of the way from LRU to the optimum than any single policy here, at every cache size.
-(The rates are those of LRFU: Lee et al., "LRFU: a spectrum of policies that subsumes the LRU and LFU policies", 2001.)
+Since LRU is one of the blends, this is never worse than LRU by more than it takes to notice. On recorded conversations
+it wins more of the way from LRU to the optimum than any other policy here, at every size of the cache.
+(The rates are those of LRFU: Lee et al., "LRFU: a spectrum of policies that subsumes the LRU and LFU policies", 2001.
+Shadows that decide: Qureshi et al., "Adaptive insertion policies for high performance caching", 2007.)
 """
 
 from __future__ import annotations
@@ -20,21 +21,23 @@ from numba import njit
 
 from . import lru
 from .ranking import least_of
-from .state import BLENDS, LEADER, MISSES, NORM, ORDER, RATE, SCALES, SHADOW, WORTH
+from .state import BLENDS, LAST, LEADER, MISSES, NEXT, NORM, ORDER, RATE, SCALES, SHADOW, WIDTH, WORTH
 
 KEEP = (0.3, 0.9, 0.99, 0.999)
 """What is left of a use after one more token, at each time scale."""
 
 MIX = (
-    (1.0, 2.0, 4.0, 0.0),
-    (1.0, 0.0, 0.0, 0.0),
-    (2.0, 2.0, 1.0, 0.0),
-    (1.0, 2.0, 2.0, 4.0),
-    (1.0, 1.0, 2.0, 8.0),
-    (0.0, 1.0, 1.0, 16.0),
+    (1.0, 2.0, 4.0, 0.0, 1.0),
+    (1.0, 0.0, 0.0, 0.0, 0.0),
+    (2.0, 2.0, 1.0, 0.0, 0.0),
+    (2.0, 2.0, 1.0, 0.0, 2.0),
+    (1.0, 2.0, 4.0, 0.0, 6.0),
+    (1.0, 1.0, 2.0, 8.0, 2.0),
+    (1.0, 1.0, 2.0, 8.0, 8.0),
+    (0.0, 1.0, 1.0, 16.0, 2.0),
 )
-"""[BLENDS, SCALES]: how much each time scale counts in each blend. The first blend leads until there is evidence, the
-second one is LRU."""
+"""[BLENDS, SCALES + 1]: how much each time scale counts in each blend, and what usually follows. The first blend leads
+until there is evidence, the second one is LRU."""
 
 GATE_BONUS = 0.5
 """A token's strongest choice counts half as much again as its weakest."""
@@ -43,6 +46,12 @@ MISS_KEEP = 0.5 ** (1 / 500)
 """Misses count half after 500 forwards."""
 
 HYSTERESIS = 0.01
+
+FOLLOWED_MAX = 1 << 10
+"""An expert's counts of what followed are halved when it was followed so often."""
+
+DOUBT = 0.5
+"""What usually follows counts like so many observations of nothing but the longest time scale."""
 
 
 @njit(cache=True, nogil=True)
@@ -56,6 +65,7 @@ def chosen(s: Any, ids: Any, held: Any) -> None:
             rates[e] *= keep
         for i in range(len(ids)):
             rates[ids[i]] += (1.0 - keep) * (1.0 + GATE_BONUS * (len(ids) - 1 - i) / len(ids))
+    _note_followers(s, ids)
 
 
 @njit(cache=True, nogil=True)
@@ -64,6 +74,7 @@ def decide(s: Any, needed: Any, pinned: Any, cap: int) -> None:
 
     Pinned experts are no business of a cache.
     """
+    _foresee(s)
     leader = s.counts[LEADER]
     best = leader
     for blend in range(BLENDS):
@@ -110,3 +121,37 @@ def _rank(s: Any, blend: int) -> None:
             share, rates = MIX[blend][scale] / s.sums[NORM + scale], s.values[RATE + scale]
             for e in range(len(worth)):
                 worth[e] += share * rates[e]
+    share, coming = MIX[blend][SCALES], s.values[NEXT]
+    if share > 0.0:
+        for e in range(len(worth)):
+            worth[e] += share * coming[e]
+
+
+@njit(cache=True, nogil=True)
+def _note_followers(s: Any, ids: Any) -> None:
+    """Count that `ids` followed what the last token chose; they are the last token's now."""
+    last, followed = s.cells[LAST], s.follows.shape[1] - 1
+    for i in range(s.counts[WIDTH]):
+        row = s.follows[last[i]]
+        if row[followed] == FOLLOWED_MAX:
+            for e in range(len(row)):
+                row[e] >>= 1
+        row[followed] += 1
+        for e in ids:
+            row[e] += 1
+    s.counts[WIDTH] = len(ids)
+    for i in range(len(ids)):
+        last[i] = ids[i]
+
+
+@njit(cache=True, nogil=True)
+def _foresee(s: Any) -> None:
+    """Write how likely the next token chooses each expert, going by what followed this one's choice before."""
+    coming, usual, followed = s.values[NEXT], s.values[RATE + SCALES - 1], s.follows.shape[1] - 1
+    coming[:] = 0.0
+    width, norm = s.counts[WIDTH], s.sums[NORM + SCALES - 1]
+    for i in range(width):
+        row = s.follows[s.cells[LAST, i]]
+        share = 1.0 / (width * (row[followed] + DOUBT))
+        for e in range(len(coming)):
+            coming[e] += share * (row[e] + DOUBT * usual[e] / norm)

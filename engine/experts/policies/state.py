@@ -10,7 +10,7 @@ import numpy.typing as npt
 SCALES: Final = 4
 """Time scales at which `auto` measures how often an expert is used."""
 
-BLENDS: Final = 6
+BLENDS: Final = 8
 """Blends of those scales that `auto` chooses from."""
 
 # Rows of `cells`
@@ -19,19 +19,22 @@ USES: Final = 1
 SEEN: Final = 2  # the clock at the last use, or another date
 MARK: Final = 3
 AMONG: Final = 4  # room for "who may leave"
-SHADOW: Final = 5  # BLENDS rows: what a cache led by each blend would hold
+LAST: Final = 5  # what the last token chose, strongest first
+SHADOW: Final = 6  # BLENDS rows: what a cache led by each blend would hold
 CELLS: Final = SHADOW + BLENDS
 
 # Rows of `values`
 WORTH: Final = 0
 RATE: Final = 1  # SCALES rows
-VALUES: Final = RATE + SCALES
+NEXT: Final = RATE + SCALES  # how likely the next token chooses an expert, going by what this one chose
+VALUES: Final = NEXT + 1
 
 # Cells of `counts`
 CLOCK: Final = 0
 TICKS: Final = 1  # sequence numbers given out
 LEADER: Final = 2  # the blend in force
-COUNTS: Final = 3
+WIDTH: Final = 3  # how many experts the last token chose
+COUNTS: Final = 4
 
 # Cells of `sums`
 AGE: Final = 0
@@ -44,16 +47,23 @@ class State(NamedTuple):
     """One policy's memory of one layer; all zero at the beginning. Every policy uses the few rows that it needs.
 
     cells: int64 [CELLS, experts]. values: float64 [VALUES, experts]. counts: int64 [COUNTS]. sums: float64 [SUMS].
+    follows: uint16 [experts, experts + 1], how often a token that chose one expert was followed by one that chose
+    another, and in the last column how often it was followed at all; [0, 0] for policies that do not use it.
     """
 
     cells: npt.NDArray[np.int64]
     values: npt.NDArray[np.float64]
     counts: npt.NDArray[np.int64]
     sums: npt.NDArray[np.float64]
+    follows: npt.NDArray[np.uint16]
 
 
-def make_state(experts: int) -> State:
-    """Return the memory of a policy that has seen nothing of a layer of `experts` experts."""
+def zeros(experts: int, follows: bool) -> State:
+    """Return an empty memory of a layer of `experts` experts, with or without `follows`."""
     return State(
-        np.zeros((CELLS, experts), np.int64), np.zeros((VALUES, experts)), np.zeros(COUNTS, np.int64), np.zeros(SUMS)
+        np.zeros((CELLS, experts), np.int64),
+        np.zeros((VALUES, experts)),
+        np.zeros(COUNTS, np.int64),
+        np.zeros(SUMS),
+        np.zeros((experts, experts + 1) if follows else (0, 0), np.uint16),
     )
