@@ -137,7 +137,7 @@ async def test_ctrl_p_finds_commands_by_name(scripted):
     async with app.run_test(size=(120, 40)) as pilot:
         load(app)
         await pilot.press("ctrl+p")
-        await pilot.press(*"memory")
+        await pilot.press(*"plan")
         await until(lambda: "Show where the memory goes" in on_screen(app))
         await pilot.press("down", "enter")
         await until(lambda: any("Memory plan" in line for line in said(app)))
