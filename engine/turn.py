@@ -19,6 +19,10 @@ from .text import IncrementalDecoder, Sampler, Sampling, Tokenizer
 _RECENT = 256
 """Tokens that the repetition penalty looks back on."""
 
+_BEFORE_END = 8
+"""Ids before a prompt's end from where it can be taken up again, if the model's state only runs forward. A template
+may end a prompt with a few that it leaves out once there is an answer."""
+
 
 class Turnable(Protocol):
     """What a turn needs of its engine."""
@@ -90,13 +94,11 @@ class TurnRun:
         yield Prefill(0, total)
         rows = 0
         at = start
+        marked = len(tokens) - _BEFORE_END if held.recurrent else 0
         while at < len(tokens):
-            # A running state is marked before the last id, from where the same prompt can be answered again.
-            last = held.recurrent and at == len(tokens) - 1
-            left = len(tokens) - at - (1 if held.recurrent and not last else 0)
-            if last:
+            if at == marked:
                 held.mark()
-            rows = min(engine.info.plan.chunk, left)
+            rows = min(engine.info.plan.chunk, (marked if at < marked else len(tokens)) - at)
             held.forward(tokens[at : at + rows], Phase.PREFILL)
             at += rows
             self._counters[Counter.PREFILL_DONE] = at - start

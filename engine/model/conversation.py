@@ -1,8 +1,9 @@
 """The conversation a model holds: which ids its memory stands for, and how far back it can go.
 
 Keys and values are addressed by position, so a conversation can be cut anywhere and continued. A running state
-cannot: it stands for exactly the ids it has seen. Copies of it (marks) are kept at the end of prompts and turns;
-going back means to return to the last mark before the change and to read from there.
+cannot: it stands for exactly the ids it has seen. Copies of it (marks) are kept near the end of prompts, at the end of
+turns and, one that moves along, on the way; going back means to return to the last mark before the change and to read
+from there.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from .kv import MARKS, KVCache
 
 Ids = npt.NDArray[np.int64]
 
+_PASSING = 64
+"""Ids after which the moving mark moves along, at the next forward: a stop costs little more to read again."""
+
 
 class Conversation:
     """The ids in a model's memory.
@@ -30,6 +34,7 @@ class Conversation:
         self.recurrent = kv.recurrent
         self._model, self._kv, self._board = model, kv, board
         self._marks: dict[int, list[npt.NDArray[np.uint8]]] = {}
+        self._passing = 0  # where the moving mark is; 0: nowhere
 
     def forget(self) -> None:
         """Hold nothing."""
@@ -49,19 +54,25 @@ class Conversation:
     def forward(self, block: Ids, phase: Phase) -> None:
         """Compute the rows that follow what is held, and hold them too. Raises what `Model.forward` raises."""
         self._board.counters[Counter.PHASE] = phase
+        if self.recurrent and len(self.ids) - max(self._marks, default=0) >= _PASSING:
+            self._marks.pop(self._passing, None)
+            self.mark()
+            self._passing = len(self.ids)
         try:
             self._model.forward(block, len(self.ids), phase)
         except BaseException:
             if self.recurrent:  # some layers have seen the block and others have not
-                self._rewind(len(self.ids) - 1)
+                self._rewind(len(self.ids))
             raise
         self.ids.extend(block.tolist())
         self._board.counters[Counter.CONTEXT_USED] = len(self.ids)
 
     def mark(self) -> None:
         """Remember the state as it is now, so that the conversation can be taken up from here."""
-        if not self.recurrent:
+        if not self.recurrent or not self.ids:
             return
+        if self._passing == len(self.ids):  # from now on it stays
+            self._passing = 0
         self._marks.pop(len(self.ids), None)
         self._marks[len(self.ids)] = self._kv.save_state()
         while len(self._marks) > MARKS:
@@ -71,6 +82,8 @@ class Conversation:
         """Go back to the last mark at or before `most` ids, or to the start."""
         at = max((place for place in self._marks if place <= most), default=0)
         self._marks = {place: state for place, state in self._marks.items() if place <= at}
+        if self._passing not in self._marks:
+            self._passing = 0
         self._kv.set_state(self._marks.get(at))
         del self.ids[at:]
 

@@ -19,8 +19,8 @@ from .spec import ModelSpec
 
 _PAGE = 4096
 
-MARKS = 4
-"""Copies of the running state that are kept to go back to; the memory plan counts them."""
+MARKS = 5
+"""Copies of the running state that are kept to go back to, two a turn and one; the memory plan counts them."""
 
 
 @dataclass(frozen=True, slots=True)
