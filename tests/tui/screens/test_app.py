@@ -139,7 +139,7 @@ async def test_ctrl_p_finds_commands_by_name(scripted):
         await pilot.press("ctrl+p")
         await pilot.press(*"plan")
         await until(lambda: "Show where the memory goes" in on_screen(app))
-        await pilot.press("down", "enter")
+        await pilot.press("enter")
         await until(lambda: any("Memory plan" in line for line in said(app)))
 
 
