@@ -32,10 +32,14 @@ def physical_cores() -> int:
     return max(1, len(seen))
 
 
+Job = tuple[Callable[..., Any], tuple[Any, ...], int]
+"""A function, its arguments, and how many threads run it."""
+
+
 class Team:
     """`threads` threads, the caller being number 0.
 
-    `run(function, *args)` calls `function(*args, sync, threads, number)` on every thread and returns thread 0's
+    `run(function, *args)` calls `function(*args, sync, threads, number)` on each thread and returns thread 0's
     result. The function must be compiled with nogil, must not raise, and must end with a barrier.
     """
 
@@ -44,9 +48,7 @@ class Team:
         block = np.zeros(SYNC_BYTES + LINE, np.uint8)
         self._block = block  # keeps the memory alive
         self.sync = int(-(-block.ctypes.data // LINE) * LINE)
-        self._queues: list[SimpleQueue[tuple[Callable[..., Any], tuple[Any, ...]] | None]] = [
-            SimpleQueue() for _ in range(threads - 1)
-        ]
+        self._queues: list[SimpleQueue[Job | None]] = [SimpleQueue() for _ in range(threads - 1)]
         self._members = [
             Thread(target=self._serve, args=(number + 1, queue), name=f"compute-{number + 1}", daemon=True)
             for number, queue in enumerate(self._queues)
@@ -54,16 +56,17 @@ class Team:
         for member in self._members:
             member.start()
 
-    def _serve(self, number: int, queue: SimpleQueue[tuple[Callable[..., Any], tuple[Any, ...]] | None]) -> None:
+    def _serve(self, number: int, queue: SimpleQueue[Job | None]) -> None:
         while (job := queue.get()) is not None:
-            function, args = job
-            function(*args, self.sync, self.threads, number)
+            function, args, count = job
+            function(*args, self.sync, count, number)
 
-    def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Run on all threads; returns when the caller's share is done."""
-        for queue in self._queues:
-            queue.put((function, args))
-        return function(*args, self.sync, self.threads, 0)
+    def run(self, function: Callable[..., Any], *args: Any, threads: int | None = None) -> Any:
+        """Run on the first `threads` threads, all by default; returns when the caller's share is done."""
+        count = threads or self.threads
+        for queue in self._queues[: count - 1]:
+            queue.put((function, args, count))
+        return function(*args, self.sync, count, 0)
 
     def close(self) -> None:
         """End the threads."""

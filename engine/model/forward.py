@@ -21,6 +21,7 @@ from ..kernels.team import Team
 from .build import Builder, Lossy
 from .kv import KVCache
 from .spec import ModelSpec
+from .threads import ThreadChoice
 from .weights import Weights
 from .workspace import HEAD_ROWS, Workspace
 
@@ -60,6 +61,8 @@ class Model:
         self._job_expert = space.array("job_expert", (spec.experts,), np.int64)
         self._active = space.array("active_jobs", (spec.experts,), np.int64)
         self.on_route: OnRoute | None = None
+        self._choice = ThreadChoice(team.threads)
+        self._threads = team.threads
 
     def _make_state(self) -> npt.NDArray[np.int64]:
         at = self._space.address
@@ -97,20 +100,23 @@ class Model:
         state[r.HIT_COUNTER] = Counter.HITS_PIN if decoding else Counter.PREFILL_PIN
         state[r.KEPT_COUNTER] = Counter.KEFF_SUM if decoding else -1
         state[r.ALWAYS_PAUSE] = self.on_route is not None
-        at = 0
+        self._threads = self._choice.count if decoding else self._team.threads
+        computed, at = int(counters[Counter.COMPUTE_NS]), 0
         while True:
             at = self._run(at, program.body_end)
             code = int(program.ops["code"][at - 1])
             if code == r.LAYER:
                 raise StoppedError
             if code != r.UNION:
-                return
+                break
             at = self._serve(at, rows)
+        if decoding:
+            self._choice.note((int(counters[Counter.COMPUTE_NS]) - computed) / 1e9)
 
     def _run(self, start: int, end: int) -> int:
         program = self._program
         before = time.perf_counter_ns()
-        reached = self._team.run(run, program.ops, program.tables, self._state, start, end)
+        reached = self._team.run(run, program.ops, program.tables, self._state, start, end, threads=self._threads)
         self._board.counters[Counter.COMPUTE_NS] += time.perf_counter_ns() - before
         return int(reached)
 
