@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba.core import event
+from numba.core.dispatcher import Dispatcher
 
 from . import program
 from .records import OP, STATE_CELLS, TABLE_TYPES, Tables
-
-KERNELS = 53
-"""Functions that one program compiles; only the progress line depends on it."""
 
 
 class _Listener(event.Listener):
@@ -40,6 +39,12 @@ def compile_all(call: Callable[[], None], functions: int, progress: Callable[[in
     progress(functions, functions)
 
 
+def _kernels() -> int:
+    """About how many functions a program compiles: all that the loaded modules define."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("engine.kernels.")]
+    return len({id(value) for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)})
+
+
 def compile_kernels(progress: Callable[[int, int], None]) -> None:
     """Make sure every kernel is compiled; `progress(done, total)` is called after each. Instant when cached."""
 
@@ -49,7 +54,7 @@ def compile_kernels(progress: Callable[[int, int], None]) -> None:
             np.zeros(STATE_CELLS, np.int64), 0, 0, 0, 1, 0,
         )  # fmt: skip
 
-    compile_all(call, KERNELS, progress)
+    compile_all(call, _kernels(), progress)
 
 
 def main() -> None:
