@@ -57,6 +57,8 @@ def text_spec(config: Config) -> ModelSpec:
 
 def _rope(config: Config, kind: str, head_dim: int, theta: float, share: float) -> Rope:
     """The rotation of one kind of layer: the whole head, or the share of it that `proportional` says."""
+    if head_dim % 2:
+        raise UnsupportedModelError(f"config.json: heads of {head_dim} cannot be rotated by halves")
     default = {"rope_type": "default"} if share == 1 else {"rope_type": "proportional", "partial_rotary_factor": share}
     parameters = config.section("rope_parameters").section(kind) if config.has("rope_parameters") else Config(default)
     parameters.expect("rope_type", "default", "proportional")

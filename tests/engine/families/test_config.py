@@ -23,6 +23,12 @@ def changed(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in merged.items() if value is not ...}
 
 
+def nested(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A composite case's config with some values of its text model changed."""
+    config = CASES[name].config
+    return {**config, "text_config": {**config["text_config"], **changes}}
+
+
 def spec_of(name: str, **changes: Any) -> ModelSpec:
     return read_spec(changed(name, changes))
 
@@ -183,8 +189,10 @@ wild = st.one_of(
 @st.composite
 def any_config(draw: st.DrawFn) -> dict[str, Any]:
     name = draw(st.sampled_from(FAMILIES))
-    keys = [key for key in CASES[name].config if key != "model_type"]
-    return changed(name, draw(st.dictionaries(st.sampled_from(keys), wild, max_size=4)))
+    text = CASES[name].config.get("text_config", CASES[name].config)
+    keys = [key for key in text if key != "model_type"]
+    changes = draw(st.dictionaries(st.sampled_from(keys), wild, max_size=4))
+    return nested(name, changes) if "text_config" in CASES[name].config else changed(name, changes)
 
 
 @settings(deadline=None)

@@ -40,6 +40,7 @@ def write_all(target: isa.Target) -> ir.Module:
     functions = [
         function(module, target, "quantize_q8", 3, VOID, quantize.write_quantize),
         function(module, target, "silu_mul", 4, VOID, activations.write_silu_mul),
+        function(module, target, "gelu_mul", 4, VOID, activations.write_gelu_mul),
         function(module, target, "group_peaks", 3, VOID, rounding.write_group_peaks),
         function(module, target, "round_groups", 6, VOID, rounding.write_round_groups),
         function(module, target, "exp_sub_sum", [LONG, LONG, FLOAT], FLOAT, activations.write_exp_sub_sum),
@@ -78,6 +79,7 @@ class Kernels:
         self._engine.finalize_object()
         self.quantize_q8 = self._function("quantize_q8", 3)
         self.silu_mul = self._function("silu_mul", 4)
+        self.gelu_mul = self._function("gelu_mul", 4)
         self._products = {fmt: self._function(f"colibri_product_{fmt}", 6) for fmt in FORMATS.values()}
 
     def _function(self, name: str, arguments: int):

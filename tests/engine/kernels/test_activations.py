@@ -1,4 +1,4 @@
-"""exp, silu and the softmax's sum."""
+"""exp, silu, gelu, tanh and the softmax's sum."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from . import native
 SIZES = [0, 1, 15, 16, 17, 33, 160]
 
 
-def silu_mul(gate: np.ndarray, up: np.ndarray, function=activations.silu_mul) -> np.ndarray:
+def multiplied(gate: np.ndarray, up: np.ndarray, function) -> np.ndarray:
     out = np.full(len(gate) + 1, 9, np.float32)
     function(gate.ctypes.data, up.ctypes.data, len(gate), out.ctypes.data)
     assert out[-1] == 9
     return out[:-1]
+
+
+def silu_mul(gate: np.ndarray, up: np.ndarray, function=activations.silu_mul) -> np.ndarray:
+    return multiplied(gate, up, function)
 
 
 def exp_sub_sum(x: np.ndarray, m: float) -> tuple[np.ndarray, float]:
@@ -74,6 +78,36 @@ def test_silu_mul_equals_numpy(n, level):
     exact = up.astype(np.float64) * gate / (1 + np.exp(-gate.astype(np.float64)))
     got = silu_mul(gate, up, native.kernels(level).silu_mul)
     np.testing.assert_allclose(got, exact, rtol=5e-7, atol=1e-30)
+
+
+@pytest.mark.parametrize("level", native.LEVELS)
+@pytest.mark.parametrize("n", SIZES)
+def test_gelu_mul_equals_numpy(n, level):
+    rng = np.random.default_rng(n)
+    gate, up = rng.standard_normal((2, n)).astype(np.float32) * 3
+    x = gate.astype(np.float64)
+    exact = up * 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    got = multiplied(gate, up, native.kernels(level).gelu_mul)
+    np.testing.assert_allclose(got, exact, rtol=3e-6, atol=1e-7)
+    np.testing.assert_array_equal(multiplied(gate, up, activations.gelu_mul)[-1:], got[-1:])
+
+
+def test_gelu_mul_of_huge_values_is_finite():
+    gate = np.array([-1e15, -1e4, -20, 20, 1e4, 1e15], np.float32)
+    got = multiplied(gate, np.ones_like(gate), activations.gelu_mul)
+    np.testing.assert_allclose(got, np.maximum(gate, 0), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("limit", [0.5, 30.0])
+def test_soft_cap_equals_numpy(limit):
+    x = np.append(np.random.default_rng(0).standard_normal(101) * 40, [0, 1e30, -1e30, 9]).astype(np.float32)
+    got = x.copy()
+    activations.soft_cap(got.ctypes.data, len(x) - 1, limit)
+    assert got[-1] == 9
+    np.testing.assert_allclose(got[:-1], limit * np.tanh(x[:-1].astype(np.float64) / limit), rtol=0, atol=2e-7 * limit)
+    alone = x[57:58].copy()
+    activations.soft_cap(alone.ctypes.data, 1, limit)
+    assert alone[0] == got[57]
 
 
 def test_silu_mul_of_huge_values_is_finite():
