@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..board import Board, Counter, Tier
 from ..kernels.memory import Block
-from .policies import POLICIES, forward, forwards, make_state, settle
+from .policies import POLICIES, forwards, make_state, settle
 from .policies.state import ORDER
 
 EMPTY = -1
@@ -94,9 +94,10 @@ class Placement:
         if not self.log.room:  # everything fits
             stay[experts] = True
             return stay
+        before = self.log.take(layer, choices.ids.shape[1])
+        ids, kept = np.concatenate((before.ids, choices.ids)), np.concatenate((before.kept, choices.kept))
         state, pinned = self._states[layer], self.pinned[layer]
-        forwards(self._policy, state, *self.log.take(layer, choices.ids.shape[1]), stay, pinned, self.cap)
-        forward(self._policy, state, *choices, stay, pinned, self.cap)
+        forwards(self._policy, state, ids, kept, len(before.kept), stay, pinned, self.cap)
         return stay
 
     def take_reserved(self, layer: int, expert: int) -> int:

@@ -22,7 +22,7 @@ import numpy as np
 
 from ... import kernels as _kernels  # noqa: F401 - decides where compiled code is kept, before any is defined
 from . import dispatch
-from .dispatch import forward, forwards, note, settle
+from .dispatch import forwards, note, settle
 from .state import State, zeros
 
 POLICIES: Final[dict[str, int]] = {
@@ -48,17 +48,17 @@ def state_bytes(policy: str, experts: int) -> int:
     return sum(array.nbytes for array in make_state(policy, experts))
 
 
-FUNCTIONS: Final = 36
+FUNCTIONS: Final = 33
 """How many functions `compile_policies` compiles, for a progress line."""
 
 
 def compile_policies() -> None:
     """Make sure that what a running engine calls is compiled."""
     ids, kept, flags = np.zeros((1, 1), np.int32), np.ones(1, np.int32), np.zeros(1, np.bool_)
-    forwards(POLICIES["auto"], make_state("auto", 1), ids, kept, flags, flags.copy(), 1)
+    forwards(POLICIES["auto"], make_state("auto", 1), ids, kept, 0, flags, flags.copy(), 1)
 
 
 __all__ = [
-    "FUNCTIONS", "POLICIES", "State", "compile_policies", "forward", "forwards", "make_state", "note", "settle",
+    "FUNCTIONS", "POLICIES", "State", "compile_policies", "forwards", "make_state", "note", "settle",
     "state_bytes",
 ]  # fmt: skip

@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
 from . import lru
+from .compiled import inner
 from .ranking import least_of
 from .state import BLENDS, LAST, LEADER, MISSES, NEXT, NORM, ORDER, RATE, SCALES, SHADOW, WIDTH, WORTH
 
@@ -54,7 +53,7 @@ DOUBT = 0.5
 """What usually follows counts like so many observations of nothing but the longest time scale."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def chosen(s: Any, ids: Any, held: Any) -> None:
     """A token chose `ids`."""
     lru.chosen(s, ids, held)
@@ -68,7 +67,7 @@ def chosen(s: Any, ids: Any, held: Any) -> None:
     _note_followers(s, ids)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def decide(s: Any, needed: Any, pinned: Any, cap: int) -> None:
     """A forward needed some experts: let the shadows have them too, see who leads, and rank the experts.
 
@@ -87,13 +86,13 @@ def decide(s: Any, needed: Any, pinned: Any, cap: int) -> None:
     _rank(s, leader)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def victim(s: Any, among: Any) -> int:
     """Who goes first."""
     return least_of(s.values[WORTH], s.cells[ORDER], among)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _follow(s: Any, blend: int, needed: Any, pinned: Any, cap: int) -> None:
     """Bring a blend's shadow up to date and count what it missed."""
     shadow = s.cells[SHADOW + blend]
@@ -111,7 +110,7 @@ def _follow(s: Any, blend: int, needed: Any, pinned: Any, cap: int) -> None:
             shadow[victim(s, shadow)] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _rank(s: Any, blend: int) -> None:
     """Write how much every expert is worth to a blend."""
     worth = s.values[WORTH]
@@ -127,7 +126,7 @@ def _rank(s: Any, blend: int) -> None:
             worth[e] += share * coming[e]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _note_followers(s: Any, ids: Any) -> None:
     """Count that `ids` followed what the last token chose; they are the last token's now."""
     last, followed = s.cells[LAST], s.follows.shape[1] - 1
@@ -144,7 +143,7 @@ def _note_followers(s: Any, ids: Any) -> None:
         last[i] = ids[i]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _foresee(s: Any) -> None:
     """Write how likely the next token chooses each expert, going by what followed this one's choice before."""
     coming, usual, followed = s.values[NEXT], s.values[RATE + SCALES - 1], s.follows.shape[1] - 1

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
+from .compiled import inner
 from .ranking import first_in, next_tick
 from .state import MARK, ORDER
 
 
-@njit(cache=True, nogil=True)
+@inner
 def chosen(s: Any, ids: Any, held: Any) -> None:
     """A token chose `ids`."""
     for i in range(len(ids) - 1, -1, -1):
@@ -20,7 +19,7 @@ def chosen(s: Any, ids: Any, held: Any) -> None:
             s.cells[ORDER, e] = next_tick(s)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def victim(s: Any, among: Any) -> int:
     """Who goes first."""
     order, used = s.cells[ORDER], s.cells[MARK]

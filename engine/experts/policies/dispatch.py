@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from . import auto, clock, lfru, lfu, lfuda, lru, s3fifo, streak
+from .compiled import inner
 from .state import AMONG
 
 AUTO: Final = 0
@@ -24,7 +25,7 @@ CLOCK: Final = 6
 STREAK: Final = 7
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _chosen(policy: int, s: Any, ids: Any, held: Any) -> None:
     if policy == AUTO:
         auto.chosen(s, ids, held)
@@ -44,7 +45,7 @@ def _chosen(policy: int, s: Any, ids: Any, held: Any) -> None:
         streak.chosen(s, ids, held)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _victim(policy: int, s: Any, among: Any) -> int:
     if policy == AUTO:
         return auto.victim(s, among)
@@ -63,7 +64,7 @@ def _victim(policy: int, s: Any, among: Any) -> int:
     return streak.victim(s, among)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def note(policy: int, s: Any, ids: Any, held: Any) -> None:
     """A token of the running forward chose `ids`, int32, strongest first. They count as held from now on.
 
@@ -94,10 +95,11 @@ def settle(policy: int, s: Any, held: Any, needed: Any, pinned: Any, cap: int) -
 
 
 @njit(cache=True, nogil=True)
-def forward(policy: int, s: Any, ids: Any, kept: Any, held: Any, pinned: Any, cap: int) -> None:
-    """A forward whose tokens chose ids[row, :kept[row]]: leave in `held` who stays when it is over.
+def forwards(policy: int, s: Any, ids: Any, kept: Any, singles: int, held: Any, pinned: Any, cap: int) -> None:
+    """Forwards whose tokens chose ids[row, :kept[row]]: leave in `held` who stays when they are over.
 
-    ids: int32 [rows, k], strongest first. kept: int32 [rows]. held, pinned: bool [experts].
+    The first `singles` rows are forwards of one token each, the others are one forward. ids: int32 [rows, k],
+    strongest first. kept: int32 [rows]. held, pinned: bool [experts].
     """
     needed = np.zeros(len(held), np.bool_)
     for row in range(len(ids)):
@@ -105,11 +107,6 @@ def forward(policy: int, s: Any, ids: Any, kept: Any, held: Any, pinned: Any, ca
         for e in chosen:
             needed[e] = True
         note(policy, s, chosen, held)
-    settle(policy, s, held, needed, pinned, cap)
-
-
-@njit(cache=True, nogil=True)
-def forwards(policy: int, s: Any, ids: Any, kept: Any, held: Any, pinned: Any, cap: int) -> None:
-    """One-token forwards, one a row, that needed nothing but what is held; see `forward`."""
-    for row in range(len(ids)):
-        forward(policy, s, ids[row : row + 1], kept[row : row + 1], held, pinned, cap)
+        if row < singles or row == len(ids) - 1:
+            settle(policy, s, held, needed, pinned, cap)
+            needed[:] = False

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
+from .compiled import inner
 from .ranking import least_of
 from .state import CLOCK, ORDER, SEEN, USES, WORTH
 
 HALVE_TOKENS = 256
 
 
-@njit(cache=True, nogil=True)
+@inner
 def chosen(s: Any, ids: Any, held: Any) -> None:
     """A token chose `ids`."""
     s.counts[CLOCK] += 1
@@ -28,7 +27,7 @@ def chosen(s: Any, ids: Any, held: Any) -> None:
             uses[e] >>= 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def victim(s: Any, among: Any) -> int:
     """Who goes first."""
     now, uses, seen, score = s.counts[CLOCK], s.cells[USES], s.cells[SEEN], s.values[WORTH]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
 from . import lru
+from .compiled import inner
 from .ranking import least_of
 from .state import ORDER, USES
 
 
-@njit(cache=True, nogil=True)
+@inner
 def chosen(s: Any, ids: Any, held: Any) -> None:
     """A token chose `ids`."""
     lru.chosen(s, ids, held)
@@ -19,7 +18,7 @@ def chosen(s: Any, ids: Any, held: Any) -> None:
         s.cells[USES, e] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def victim(s: Any, among: Any) -> int:
     """Who goes first."""
     return least_of(s.cells[USES], s.cells[ORDER], among)

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
 from . import lru
+from .compiled import inner
 from .ranking import least_of
 from .state import AGE, ORDER, USES, WORTH
 
 
-@njit(cache=True, nogil=True)
+@inner
 def chosen(s: Any, ids: Any, held: Any) -> None:
     """A token chose `ids`."""
     lru.chosen(s, ids, held)
@@ -26,7 +25,7 @@ def chosen(s: Any, ids: Any, held: Any) -> None:
         s.values[WORTH, e] = s.sums[AGE] + uses[e]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def victim(s: Any, among: Any) -> int:
     """Who goes first."""
     e = least_of(s.values[WORTH], s.cells[ORDER], among)

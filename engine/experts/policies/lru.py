@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
+from .compiled import inner
 from .ranking import first_in, next_tick
 from .state import ORDER
 
 
-@njit(cache=True, nogil=True)
+@inner
 def chosen(s: Any, ids: Any, held: Any) -> None:
     """A token chose `ids`."""
     for i in range(len(ids) - 1, -1, -1):
         s.cells[ORDER, ids[i]] = next_tick(s)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def victim(s: Any, among: Any) -> int:
     """Who goes first."""
     return first_in(s.cells[ORDER], among)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
+from .compiled import inner
 from .state import TICKS
 
 
-@njit(cache=True, nogil=True)
+@inner
 def next_tick(s: Any) -> int:
     """The layer's next sequence number: 1, 2, 3, ..."""
     s.counts[TICKS] += 1
     return s.counts[TICKS]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def first_in(order: Any, among: Any) -> int:
     """The expert that comes first by `order`, of those set in `among` (at least one)."""
     best = -1
@@ -26,7 +25,7 @@ def first_in(order: Any, among: Any) -> int:
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def least_of(worth: Any, order: Any, among: Any) -> int:
     """The expert that is worth least, the first by `order` on ties, of those set in `among` (at least one)."""
     best = -1

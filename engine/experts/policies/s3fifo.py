@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
+from .compiled import inner
 from .ranking import next_tick
 from .state import CLOCK, MARK, ORDER, SEEN, USES
 
@@ -20,7 +19,7 @@ USES_MAX = 3
 SMALL, MAIN = 0, 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def chosen(s: Any, ids: Any, held: Any) -> None:
     """A token chose `ids`. The clock counts those who left; `seen` is its value when an expert last did."""
     uses, left = s.cells[USES], s.cells[SEEN]
@@ -39,7 +38,7 @@ def chosen(s: Any, ids: Any, held: Any) -> None:
         uses[e] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def victim(s: Any, among: Any) -> int:
     """Who goes first."""
     order, uses, queue = s.cells[ORDER], s.cells[USES], s.cells[MARK]

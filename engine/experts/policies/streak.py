@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
 from . import lru
+from .compiled import inner
 from .ranking import least_of
 from .state import CLOCK, MARK, ORDER, SEEN, USES
 
@@ -17,7 +16,7 @@ HOT = 5
 RING = 20
 
 
-@njit(cache=True, nogil=True)
+@inner
 def chosen(s: Any, ids: Any, held: Any) -> None:
     """A token chose `ids`. `uses` counts tokens in a row, `mark` is 1 for the hot."""
     lru.chosen(s, ids, held)
@@ -30,7 +29,7 @@ def chosen(s: Any, ids: Any, held: Any) -> None:
             s.cells[MARK, e] = 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def victim(s: Any, among: Any) -> int:
     """Who goes first."""
     hot, seen = s.cells[MARK], s.cells[SEEN]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.experts.policies import POLICIES, State, forward, make_state
+from engine.experts.policies import POLICIES, State, forwards, make_state
 from engine.experts.policies.auto import MIX
 from engine.experts.policies.state import LEADER
 
@@ -21,7 +21,7 @@ LONG = [blend for blend, mix in enumerate(MIX) if mix[3] > 0]
 
 
 @st.composite
-def forwards(draw: st.DrawFn) -> list[Forward]:
+def told_forwards(draw: st.DrawFn) -> list[Forward]:
     """Forwards of one to five tokens, each of which chooses one to four of EXPERTS."""
     token = st.lists(st.integers(0, EXPERTS - 1), min_size=1, max_size=4, unique=True)
     return draw(st.lists(st.lists(token, min_size=1, max_size=5), min_size=1, max_size=30))
@@ -32,7 +32,8 @@ def tell(policy: str, state: State, rows: Forward, held: Flags, pinned: Flags, c
     ids = np.zeros((len(rows), max(map(len, rows))), np.int32)
     for row, chosen in enumerate(rows):
         ids[row, : len(chosen)] = chosen
-    forward(POLICIES[policy], state, ids, np.array([len(chosen) for chosen in rows], np.int32), held, pinned, cap)
+    kept = np.array([len(chosen) for chosen in rows], np.int32)
+    forwards(POLICIES[policy], state, ids, kept, 0, held, pinned, cap)
 
 
 def remaining(policy: str, tokens: list[list[int]], cap: int) -> set[int]:
@@ -45,7 +46,7 @@ def remaining(policy: str, tokens: list[list[int]], cap: int) -> set[int]:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(deadline=None, max_examples=40)
-@given(told=forwards(), cap=st.integers(1, EXPERTS), pins=st.sets(st.integers(0, EXPERTS - 1), max_size=3))
+@given(told=told_forwards(), cap=st.integers(1, EXPERTS), pins=st.sets(st.integers(0, EXPERTS - 1), max_size=3))
 def test_a_cache_is_full_and_no_fuller(policy: str, told: list[Forward], cap: int, pins: set[int]) -> None:
     """Pinned experts stay; of the others those stay that were there or are needed, and as many as there is room for."""
     pinned = np.isin(np.arange(EXPERTS), list(pins))
