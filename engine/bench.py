@@ -89,14 +89,13 @@ def disk_read_rate(engine: Engine, seconds: float = DISK_SECONDS) -> float:
     before, done, ticket = time.perf_counter(), 0, 0
     while time.perf_counter() - before < seconds:
         while free:
-            reads = source.reads[keys[ticket % len(keys)]]
             busy[ticket] = free.pop()
-            readers.fetch(ticket, reads, busy[ticket])
+            readers.fetch(ticket, source.reads[keys[ticket % len(keys)]], busy[ticket])
             ticket += 1
         loaded = readers.next_loaded(wait=True)
         assert loaded is not None
-        reads = source.reads[keys[loaded.ticket % len(keys)]]
-        done += sum(aligned_span(read.offset, read.nbytes)[1] for read in reads)
+        fetched = source.reads[keys[loaded.ticket % len(keys)]]
+        done += sum(aligned_span(read.offset, read.nbytes)[1] for read in fetched.reads)
         free.append(busy.pop(loaded.ticket))
     elapsed = time.perf_counter() - before
     while busy:

@@ -23,7 +23,7 @@ from .errors import ContextOverflowError, EngineError
 from .events import Event, Loading, Notice, Plan, Ready, Repin
 from .experts.placement import Placement
 from .experts.policies import FUNCTIONS, compile_policies, state_bytes
-from .experts.reader import ReaderPool
+from .experts.reader import READERS, ReaderPool
 from .experts.streaming import Streamer
 from .experts.trace import RouteTrace
 from .families import read_spec
@@ -36,7 +36,7 @@ from .model.forward import Model, OnRoute
 from .model.kv import KVCache, kv_bytes, kv_format
 from .model.spec import ModelSpec
 from .model.weights import Weights
-from .model.workspace import HEAD_ROWS, Workspace, is_packed, work_bytes
+from .model.workspace import HEAD_ROWS, Workspace, work_bytes
 from .options import EngineOptions
 from .plan import Needs, describe, make_plan
 from .text import ChatTemplate, GenerationDefaults, Message, Sampling, Tokenizer
@@ -140,6 +140,7 @@ class Engine:
     def _needs(self, weights: Weights, threads: int) -> Needs:
         spec, fmt = self.spec, self._kv_format(weights)
         fixed, per_row = work_bytes(spec, threads)
+        fixed += READERS * weights.experts.staging_bytes
         return Needs(
             dense=weights.dense_bytes,
             kv=lambda context: kv_bytes(spec, context, fmt),
@@ -153,7 +154,7 @@ class Engine:
         )
 
     def _kv_format(self, weights: Weights) -> int:
-        return kv_format(self._options.kv, is_packed(weights.experts.fmt))
+        return kv_format(self._options.kv, weights.experts.packed)
 
     @property
     def _policy(self) -> str:

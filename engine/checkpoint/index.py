@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import stat
 import struct
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -45,12 +46,12 @@ class TensorEntry:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A model folder's config and tensors."""
+    """A model folder's config and tensors. formats: what `colibri.fmt` metadata says of tensors, by name."""
 
     folder: Path
     config: dict[str, Any]
     tensors: dict[str, TensorEntry]
-    metadata: dict[str, str]
+    formats: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def open(cls, folder: Path) -> Checkpoint:
@@ -59,10 +60,10 @@ class Checkpoint:
             raise CheckpointError(f"{folder}: no such model folder")
         config = read_json(folder / "config.json")
         tensors: dict[str, TensorEntry] = {}
-        metadata: dict[str, str] = {}
+        formats: dict[str, str] = {}
         for file in _weight_files(folder):
             extra, entries = read_header(file)
-            metadata.update(extra)
+            formats.update(_formats(file, extra))
             for entry in entries:
                 if entry.name in tensors:
                     raise CheckpointError(
@@ -70,7 +71,21 @@ class Checkpoint:
                         "remove the file that does not belong to this model"
                     )
                 tensors[entry.name] = entry
-        return cls(folder, config, tensors, metadata)
+        return cls(folder, config, tensors, formats)
+
+
+def _formats(file: Path, metadata: Mapping[str, str]) -> dict[str, str]:
+    """The formats of tensors by name that a container's metadata has."""
+    text = metadata.get("colibri.fmt")
+    if text is None:
+        return {}
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict) or not all(isinstance(fmt, str) for fmt in value.values()):
+        raise CheckpointError(f"{file}: its metadata colibri.fmt is no map of names to formats; download it again")
+    return value
 
 
 def _regular_size(path: Path) -> int:

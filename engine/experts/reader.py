@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..checkpoint.files import ALIGN, ModelFiles, aligned_span
+from ..checkpoint.files import ModelFiles, aligned_span
 from ..errors import EngineError
 from ..kernels.memory import Block
-from .source import ExpertRead, ExpertSource
+from .source import ExpertFetch, ExpertRead, ExpertSource
 
 READERS = 2
 
@@ -29,14 +29,9 @@ class Loaded(NamedTuple):
 
 
 class _Job(NamedTuple):
-    reads: tuple[ExpertRead, ...]
+    fetch: ExpertFetch
     slot: memoryview
     done: Callable[[EngineError | None], None]
-
-
-def _start(read: ExpertRead) -> int:
-    """Where a read's bytes start in the memory they were read into."""
-    return read.region + read.offset % ALIGN
 
 
 class ReaderPool:
@@ -50,15 +45,13 @@ class ReaderPool:
         for thread in self._threads:
             thread.start()
 
-    def fetch(self, ticket: int, reads: tuple[ExpertRead, ...], slot: memoryview) -> None:
+    def fetch(self, ticket: int, fetch: ExpertFetch, slot: memoryview) -> None:
         """Start filling `slot`; `next_loaded` will return the ticket."""
-        self._jobs.put(_Job(reads, slot, lambda error: self._done.put(Loaded(ticket, error))))
+        self._jobs.put(_Job(fetch, slot, lambda error: self._done.put(Loaded(ticket, error))))
 
-    def fetch_aside(
-        self, reads: tuple[ExpertRead, ...], slot: memoryview, done: Callable[[EngineError | None], None]
-    ) -> None:
+    def fetch_aside(self, fetch: ExpertFetch, slot: memoryview, done: Callable[[EngineError | None], None]) -> None:
         """Fill `slot` and call `done`, on a reader thread. From any thread; `next_loaded` does not tell of it."""
-        self._jobs.put(_Job(reads, slot, done))
+        self._jobs.put(_Job(fetch, slot, done))
 
     def next_loaded(self, wait: bool) -> Loaded | None:
         """The next finished fetch; None when there is none and `wait` is false."""
@@ -68,17 +61,16 @@ class ReaderPool:
             return None
 
     def _serve(self) -> None:
-        arrange = self._source.arrange
-        staging = Block(self._source.staging_bytes) if arrange else None
+        staging = Block(self._source.staging_bytes).view
         while (job := self._jobs.get()) is not None:
             error = None
             try:
-                if staging is None or arrange is None:
-                    self._read(job.reads, job.slot)
+                if job.fetch.arrange is None:
+                    self._read(job.fetch.reads, job.slot)
                 else:
-                    self._read(job.reads, staging.view)
-                    raw = [np.frombuffer(staging.view, np.uint8, read.nbytes, _start(read)) for read in job.reads]
-                    arrange(raw, np.frombuffer(job.slot, np.uint8))
+                    self._read(job.fetch.reads, staging)
+                    raw = [np.frombuffer(staging, np.uint8, nbytes, start) for start, nbytes in job.fetch.ranges]
+                    job.fetch.arrange(raw, np.frombuffer(job.slot, np.uint8))
             except EngineError as failure:
                 error = failure
             job.done(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..errors import UnsupportedModelError
@@ -29,6 +30,7 @@ from . import (
     qwen_moe,
 )
 from .config import Config, shown
+from .quantisation import read_quantisation
 
 FAMILIES: dict[str, Callable[[Config], ModelSpec]] = {
     "deepseek_v2": deepseek.v2_spec,
@@ -74,13 +76,10 @@ def read_spec(values: Mapping[str, Any]) -> ModelSpec:
         raise UnsupportedModelError(
             f"config.json: model_type {shown(model_type)} is not supported{hint} (supported: {known})"
         )
-    quantisation = values.get("quantization_config")
-    if quantisation:
-        method = quantisation.get("quant_method") if isinstance(quantisation, Mapping) else quantisation
-        raise UnsupportedModelError(f"config.json: quantisation {shown(method)} is not supported; use the bf16 release")
+    quantisation = read_quantisation(values)
     config = Config(values)
     config.expect("hidden_act", None, "silu")
-    spec = FAMILIES[model_type](config)
+    spec = replace(FAMILIES[model_type](config), quantisation=quantisation)
     _check(spec)
     return spec
 

@@ -14,6 +14,8 @@ _NAMES: dict[Role, str] = {
     "router": _LAYER + "mlp.router.weight",
     "router_logit_bias": _LAYER + "mlp.router.bias",
     "expert_gate_up_bias": _LAYER + "mlp.experts.gate_up_proj_bias",
+    "expert_gate_bias": _LAYER + "mlp.experts.gate_proj_bias",
+    "expert_up_bias": _LAYER + "mlp.experts.up_proj_bias",
     "expert_down_bias": _LAYER + "mlp.experts.down_proj_bias",
 }
 

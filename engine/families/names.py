@@ -34,6 +34,8 @@ STANDARD: Final[dict[Role, str]] = {
     "kv_a_bias": _ATTENTION + "kv_a_proj_with_mqa.bias",
     "kv_a_norm": _ATTENTION + "kv_a_layernorm.weight",
     "kv_b": _ATTENTION + "kv_b_proj.weight",
+    "key_up": _ATTENTION + "k_b_proj.weight",
+    "value_up": _ATTENTION + "v_b_proj.weight",
     "index_q": _ATTENTION + "indexer.wq_b.weight",
     "index_k": _ATTENTION + "indexer.wk.weight",
     "index_k_norm": _ATTENTION + "indexer.k_norm.weight",

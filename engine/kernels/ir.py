@@ -6,7 +6,7 @@ anywhere: what is emitted is the order in which numbers are added, on every proc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -40,6 +40,12 @@ def lanes_of(value: Value) -> int:
     return value.type.count if isinstance(value.type, ir.VectorType) else 1
 
 
+def mask(lanes: Iterable[int]) -> Value:
+    """The lanes that a shuffle takes."""
+    chosen = [ir.Constant(WORD, lane) for lane in lanes]
+    return ir.Constant(vector(WORD, len(chosen)), chosen)
+
+
 class Emitter:
     """An IRBuilder `b` with the operations kernels are made of."""
 
@@ -71,6 +77,10 @@ class Emitter:
             return ir.Constant(kind, [ir.Constant(kind.element, value)] * kind.count)
         return ir.Constant(kind, value)
 
+    def room(self, floats: int) -> Value:
+        """The address of float32[floats] on the stack, for as long as the function runs; asked for outside of loops."""
+        return self.b.ptrtoint(self.b.alloca(ir.ArrayType(FLOAT, floats)), LONG)
+
     def splat(self, value: Value, lanes: int) -> Value:
         """`value` in every lane."""
         if lanes == 1:
@@ -81,8 +91,7 @@ class Emitter:
 
     def pick(self, value: Value, lanes: Sequence[int]) -> Value:
         """The named lanes of a vector, as a vector."""
-        mask = ir.Constant(vector(WORD, len(lanes)), [ir.Constant(WORD, lane) for lane in lanes])
-        return self.b.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), mask)
+        return self.b.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), mask(lanes))
 
     def call(self, name: str, kind: Any, arguments: Sequence[Value]) -> Value:
         """Call the LLVM intrinsic `name`, declaring it on first use."""

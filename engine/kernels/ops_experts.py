@@ -314,8 +314,8 @@ def experts_up(m: Any, state: Any, sync: int, scratch: int, max_rows: int) -> No
                 for j in range(rows):
                     addresses[j] = m.x + pairs[first[job] + j] // m.top_k * m.x_stride
             valid = min(BLOCK, m.width - block * BLOCK)
-            product16(m.fmt, gate + block * m.gate_step, valid, m.hidden, scratch, rows, gate_out)
-            product16(m.fmt, up + block * m.up_step, valid, m.hidden, scratch, rows, up_out)
+            product16(m.gate_fmt, gate + block * m.gate_step, valid, m.hidden, scratch, rows, gate_out)
+            product16(m.up_fmt, up + block * m.up_step, valid, m.hidden, scratch, rows, up_out)
             if m.gate_up_bias != 0:
                 _add_gate_up_bias(m, experts[job], block * BLOCK, valid, rows, hidden, f32(up_out))
             if m.weigh_inputs != 0:
@@ -373,7 +373,7 @@ def experts_down(m: Any, state: Any, sync: int, scratch: int, max_rows: int) -> 
                     pair = pairs[first[job] + j]
                     addresses[j] = m.h + pair * m.width * 4 if m.hq == 0 else m.hq + pair * m.hq_stride
             valid = min(BLOCK, m.hidden - block * BLOCK)
-            product16(m.fmt, down + block * m.down_step, valid, m.width, scratch, rows, products)
+            product16(m.down_fmt, down + block * m.down_step, valid, m.width, scratch, rows, products)
             for j in range(rows):
                 y = f32(m.y + (pairs[first[job] + j] * m.hidden + block * BLOCK) * 4)
                 for r in range(valid):

@@ -23,7 +23,7 @@ from .formats import ROWS as BLOCK
 from .ops_attention import rotate_head
 from .ops_basic import rms_norm
 from .pointers import f32, i32, i64, u16
-from .products import product16
+from .products import block_bytes, matrix_bytes, product16
 from .records import HEADS_TOGETHER, KEY_TILE, POSITION, ROWS
 from .sync import take
 from .values import cache_itemsize, keep_row, weigh_heads
@@ -60,16 +60,17 @@ def store(a: Any, state: Any, sync: int) -> None:
 @njit(cache=True, nogil=True)
 def _each_head(
     a: Any, rows: int, sync: int, scratch: int, max_rows: int,
-    w: int, n: int, k: int, x: int, x_head: int, y: int, y_head: int,
+    fmt: int, w: int, n: int, k: int, x: int, x_head: int, y: int, y_head: int,
 ) -> None:  # fmt: skip
     """y[s, h] = W_h x[s, h] for all rows and heads. A piece is 16 rows of W_h.
 
-    w: W_0 [n, k]; the next head's is `head_bytes` behind. x_head, y_head: bytes from a head to the next; rows follow.
+    w: W_0 [n, k] in a row-major format; the next head's follows. x_head, y_head: bytes from a head to the next, in
+    rows.
     """
     addresses, products = i64(scratch), scratch + 8 * max_rows
     result = f32(products)
     blocks = (n + BLOCK - 1) // BLOCK
-    block_bytes = BLOCK * k * a.up_item
+    head_bytes, step = matrix_bytes(fmt, n, k), block_bytes(fmt, k)
     current = -1
     while True:
         first = take(sync, BLOCKS_A_TURN)
@@ -82,8 +83,7 @@ def _each_head(
                 for s in range(rows):
                     addresses[s] = x + (s * a.heads + head) * x_head
             valid = min(BLOCK, n - block * BLOCK)
-            matrix = w + head * a.head_bytes + block * block_bytes
-            product16(a.up_fmt, matrix, valid, k, scratch, rows, products)
+            product16(fmt, w + head * head_bytes + block * step, valid, k, scratch, rows, products)
             for s in range(rows):
                 out = f32(y + (s * a.heads + head) * y_head + block * BLOCK * 4)
                 for r in range(valid):
@@ -95,7 +95,8 @@ def absorb(a: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
     """LATENT_ABSORB: the part of each query that is not rotated goes into the latent's space."""
     q_head, query_head = (a.nope + a.rope_dim) * 4, (a.rank + a.rope_dim) * 4
     _each_head(
-        a, state[ROWS], sync, scratch, max_rows, a.key_up, a.rank, a.nope, a.q, q_head, a.query, query_head
+        a, state[ROWS], sync, scratch, max_rows,
+        a.key_fmt, a.key_up, a.rank, a.nope, a.q, q_head, a.query, query_head,
     )  # fmt: skip
 
 
@@ -104,7 +105,8 @@ def expand(a: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
     """LATENT_EXPAND: what each head gathered becomes its value."""
     query_head = (a.rank + a.rope_dim) * 4
     _each_head(
-        a, state[ROWS], sync, scratch, max_rows, a.value_up, a.value, a.rank, a.query, query_head, a.out, a.value * 4
+        a, state[ROWS], sync, scratch, max_rows,
+        a.value_fmt, a.value_up, a.value, a.rank, a.query, query_head, a.out, a.value * 4,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ positions**, so that batching and placement never change an answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -15,17 +16,30 @@ from numba.extending import intrinsic, register_jitable
 
 from . import formats
 from .addresses import load_f32, load_u8, load_u16, store_f32
-from .float_tile import float_tile
-from .formats import BF16, F16, F32, GROUP, I4G, I4G_UNIT, I8R, I8R_SCALES, ROWS
+from .decoders import DECODERS
+from .formats import BF16, F16, F32, GROUP, I4G, I4G_UNIT, I8R, I8R_SCALES, ROWS, unit_columns
 from .ir import FLOAT, VOID, WORD, Emitter, Value, function
 from .isa import TARGET, Target
 from .packed_tile import packed_tile
+from .row_tile import row_tile, write_row
 from .symbols import emitted, kernel
 
 block_bytes = register_jitable(formats.block_bytes)
 matrix_bytes = register_jitable(formats.matrix_bytes)
+row_bytes = register_jitable(formats.row_bytes)
 register_jitable(formats.itemsize)
 register_jitable(formats.padded)
+register_jitable(formats.unit_columns)
+register_jitable(formats.unit_bytes)
+
+FORMATS = (*DECODERS, I8R, I4G)
+"""All weight formats."""
+
+UNIT_FORMATS = tuple(fmt for fmt in DECODERS if unit_columns(fmt) > 1)
+"""Those whose rows are runs of units."""
+
+Writer = Callable[[ir.Module, Target, int], Any]
+"""(module, target, fmt) -> a function of that module."""
 
 
 def tile_positions(target: Target, fmt: int) -> tuple[int, ...]:
@@ -33,9 +47,11 @@ def tile_positions(target: Target, fmt: int) -> tuple[int, ...]:
     return (8, 4, 1) if target.sums >= 16 and fmt in (I8R, I4G) else (4, 1)
 
 
-def rows_together(target: Target, positions: int) -> int:
-    """Float rows computed at a time: 8 or more independent sums hide the latency of an fma."""
-    return max(1, min(8, target.sums // (positions * 512 // target.vector)))
+def rows_together(target: Target, fmt: int, positions: int) -> int:
+    """Rows of a row-major format computed at a time: enough independent sums to hide the latency of an fma, 8 where
+    nothing else is done between two of them."""
+    most = 8 if fmt <= BF16 else 4
+    return max(1, min(most, target.sums // (positions * 512 // target.vector)))
 
 
 def write_product(module: ir.Module, target: Target, fmt: int) -> Any:
@@ -46,7 +62,7 @@ def write_product(module: ir.Module, target: Target, fmt: int) -> Any:
             if fmt in (I8R, I4G):
                 packed_tile(e, fmt, positions, w, k, xs, out)
             else:
-                float_tile(e, fmt, rows_together(target, positions), positions, w, rows, k, xs, out)
+                row_tile(e, fmt, rows_together(target, fmt, positions), positions, w, rows, k, xs, out)
 
         return function(module, target, f"colibri_tile_{fmt}_{positions}", 5, VOID, write)
 
@@ -65,36 +81,60 @@ def write_product(module: ir.Module, target: Target, fmt: int) -> Any:
     return function(module, target, f"colibri_product_{fmt}", 6, VOID, write)
 
 
-def _product(fmt: int) -> Any:
-    signature = "void(int64, int64, int64, int64, int64, int64)"
-    return emitted(signature, lambda module: write_product(module, TARGET, fmt))
+def write_unpack(module: ir.Module, target: Target, fmt: int) -> Any:
+    """The function (row, k, out) of one format with units: a row as float32."""
+
+    def write(e: Emitter, row: Value, k: Value, out: Value) -> None:
+        write_row(e, fmt, row, k, out)
+
+    return function(module, target, f"colibri_unpack_{fmt}", 3, VOID, write)
 
 
-_f32, _f16, _bf16, _i8r, _i4g = (_product(fmt) for fmt in (F32, F16, BF16, I8R, I4G))
+def _by_format(module: ir.Module, name: str, formats: Sequence[int], write: Writer, arguments: int) -> Any:
+    """The function (fmt, ...) that calls what `write` makes for that format; for others it does nothing."""
+
+    def dispatch(e: Emitter, fmt: Value, *args: Value) -> None:
+        after = e.b.append_basic_block("after")
+        switch = e.b.switch(fmt, after)
+        for number in formats:
+            block = e.b.append_basic_block(f"format{number}")
+            switch.add_case(e.long(number), block)
+            e.b.position_at_end(block)
+            e.b.call(write(module, TARGET, number), args)
+            e.b.branch(after)
+        e.b.position_at_end(after)
+
+    return function(module, TARGET, name, arguments + 1, VOID, dispatch)
+
+
+_product = emitted(
+    "void(int64, int64, int64, int64, int64, int64, int64)",
+    lambda module: _by_format(module, "colibri_products", FORMATS, write_product, 6),
+)
+_unpack = emitted(
+    "void(int64, int64, int64, int64)",
+    lambda module: _by_format(module, "colibri_unpackers", UNIT_FORMATS, write_unpack, 3),
+)
 
 
 @kernel("void(int64, int64, int64, int64, int64, int64, int64)")
 def _product16(fmt: int, w: int, rows: int, k: int, xs: int, s: int, out: int) -> None:
-    if fmt == I4G:
-        _i4g(w, rows, k, xs, s, out)
-    elif fmt == I8R:
-        _i8r(w, rows, k, xs, s, out)
-    elif fmt == BF16:
-        _bf16(w, rows, k, xs, s, out)
-    elif fmt == F16:
-        _f16(w, rows, k, xs, s, out)
-    else:
-        _f32(w, rows, k, xs, s, out)
+    _product(fmt, w, rows, k, xs, s, out)
+
+
+@kernel("void(int64, int64, int64, int64)")
+def _unpack_row(fmt: int, row: int, k: int, out: int) -> None:
+    _unpack(fmt, row, k, out)
 
 
 @njit(cache=True, nogil=True)
 def product16(fmt: int, w: int, rows: int, k: int, xs: int, s: int, out: int) -> None:
     """out[j][r] = sum_k W[r, k] * x_j[k]: one block of up to 16 rows times `s` positions.
 
-    fmt: weight format. w: address of the block; float formats may lie at any address. rows: valid rows, 1..16; float
-    formats read no others, packed blocks are always whole. k: columns, >= 1. xs: address of int64[s], the addresses
-    of the activation rows: float32[k] for float formats, q8 records of k columns for packed ones. out: address of
-    float32[s][16]; only the first `rows` entries of a position mean something.
+    fmt: weight format. w: address of the block; row-major formats may lie at any address. rows: valid rows, 1..16;
+    row-major formats read no others, packed blocks are always whole. k: columns, >= 1. xs: address of int64[s], the
+    addresses of the activation rows: q8 records of k columns for packed formats, float32[k] for the others. out:
+    address of float32[s][16]; only the first `rows` entries of a position mean something.
     """
     _product16(fmt, w, rows, k, xs, s, out)
 
@@ -119,6 +159,9 @@ def _float_of_bits(typingctx: Any, bits: Any) -> Any:
 @njit(cache=True, nogil=True)
 def embed_row(fmt: int, w: int, row: int, k: int, out: int) -> None:
     """Write float32[k], row `row` of the matrix at `w`, to `out`."""
+    if fmt > I4G:
+        _unpack_row(fmt, w + row * row_bytes(fmt, k), k, out)
+        return
     r = row % ROWS
     block = w + row // ROWS * block_bytes(fmt, k)
     line = block + r * k * (4 if fmt == F32 else 2)

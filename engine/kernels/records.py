@@ -121,8 +121,8 @@ LATENT = np.dtype(
         ("cache", "i8"), ("fmt", "i8"),  # [capacity, rank + rope_dim]
         ("heads", "i8"), ("nope", "i8"), ("rope_dim", "i8"), ("rank", "i8"), ("value", "i8"),
         ("norm", "i8"), ("eps", "f8"), ("cos", "i8"), ("sin", "i8"), ("pairs", "i8"), ("scale", "f8"),
-        ("key_up", "i8"), ("value_up", "i8"),  # of the first head: [rank, nope], [value, rank]
-        ("up_fmt", "i8"), ("up_item", "i8"), ("head_bytes", "i8"),  # a float format; bytes from a head to the next
+        ("key_up", "i8"), ("key_fmt", "i8"), ("value_up", "i8"), ("value_fmt", "i8"),  # [heads, rank, nope],
+        # [heads, value, rank], both in row-major formats
         ("top_k", "i8"), ("selected", "i8"),  # 0: every key; int32 [rows, top_k]
     ]
 )  # fmt: skip
@@ -161,7 +161,7 @@ MIXTURE = np.dtype(
         ("log", "i8"), ("log_kept", "i8"), ("logged", "i8"), ("log_room", "i8"),  # as ids and kept; int64 cell; rows
         ("slot_of", "i8"), ("parts", "i8"),  # int32 [experts]; int32 [experts, 3]: gate, up, down inside a slot
         ("arena", "i8"), ("slot_bytes", "i8"),
-        ("fmt", "i8"), ("hidden", "i8"), ("width", "i8"),
+        ("gate_fmt", "i8"), ("up_fmt", "i8"), ("down_fmt", "i8"), ("hidden", "i8"), ("width", "i8"),
         ("gate_step", "i8"), ("up_step", "i8"), ("down_step", "i8"),  # bytes from a block of 16 rows to the next
         ("x", "i8"), ("x_stride", "i8"), ("h", "i8"), ("hq", "i8"), ("hq_stride", "i8"), ("y", "i8"),
         ("activation", "i8"), ("gate_up_bias", "i8"), ("down_bias", "i8"), ("weigh_inputs", "i8"),

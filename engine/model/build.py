@@ -226,8 +226,9 @@ class Builder:
         self._gated_mlp(layer, roles, self.target, self.mode)
 
     def _mixture(self, layer: int, mixture: Mixture, lossy: Lossy) -> None:
-        spec, residual, experts = self.spec, self.rows("residual", self.spec.hidden), self.weights.experts.fmt
-        packed, apart, shared_out = is_packed(experts), mixture.apart, self.rows("shared", self.spec.hidden)
+        spec, residual = self.spec, self.rows("residual", self.spec.hidden)
+        packed, experts = self.weights.experts.packed, self.weights.experts.formats[layer][0]
+        apart, shared_out = mixture.apart, self.rows("shared", self.spec.hidden)
         takers = [] if apart else [experts]
         shared: tuple[Role, Role, Role] = ("shared_gate", "shared_up", "shared_down")
         if mixture.shared_width:
@@ -262,7 +263,7 @@ class Builder:
     def _mixture_record(self, layer: int, mixture: Mixture, lossy: Lossy, packed: bool) -> dict[str, Any]:
         spec, at, source, router = self.spec, self.space.address, self.weights.experts, mixture.router
         placement, board = self._placement, self._board
-        gate_step, up_step, down_step = source.steps
+        (gate, up, down), (gate_step, up_step, down_step) = source.formats[layer], source.steps[layer]
         return {
             "layer": layer, "experts": mixture.experts, "top_k": min(router.top_k, lossy.top_k or router.top_k),
             "logits": at["router"], "logit_bias": self.weights.vector("router_logit_bias", layer),
@@ -279,7 +280,7 @@ class Builder:
             "logged": placement.log.count[layer:].ctypes.data, "log_room": placement.log.room,
             "slot_of": placement.slot_of[layer].ctypes.data, "parts": source.parts[layer].ctypes.data,
             "arena": placement.arena.address, "slot_bytes": placement.slot_bytes,
-            "fmt": source.fmt, "hidden": spec.hidden, "width": mixture.width,
+            "gate_fmt": gate, "up_fmt": up, "down_fmt": down, "hidden": spec.hidden, "width": mixture.width,
             "gate_step": gate_step, "up_step": up_step, "down_step": down_step,
             "x": at["quantized"] if packed else self.source.address,
             "x_stride": q8_bytes(spec.hidden) if packed else spec.hidden * 4,

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ..checkpoint.index import TensorEntry
 from ..errors import CheckpointError
-from ..experts.source import Bytes, ExpertSource, TensorRange, arranged_source, hub_source, merged_source
+from ..experts.source import Bytes, ExpertSource, Formats, SourceBuilder, TensorRange, merged_bytes
 from ..kernels.formats import F32
 from .spec import Mixture, Role
-from .tensors import FLOAT_FORMATS, PACKED_SUFFIX, Tensors, expect
-
-Parts = dict[tuple[int, int, int], tuple[TensorEntry, int]]
-"""(layer, expert, part) -> the tensor that holds gate (0), up (1) or down (2), and the offset of its bytes."""
+from .storage import Stored, colibri, expect, mxfp4, present
+from .tensors import PACKED_SUFFIX, Tensors, float_format
 
 _PARTS: tuple[Role, Role, Role] = ("expert_gate", "expert_up", "expert_down")
-_STACKED: tuple[Role, ...] = ("stacked_gate_up", "stacked_gate", "stacked_up", "stacked_down")
+
+View = Callable[[Bytes], Bytes]
+"""Rows of a slot, uint8 [count, row bytes] -> the same in the order in which they are stored."""
+
+
+class Piece(NamedTuple):
+    """Rows first..first+rows-1 of a stored matrix are gate (part 0), up (1), down (2), or gate and up (0, a view)."""
+
+    stored: Stored
+    first: int
+    rows: int
+    part: int
+    view: View | None = None
 
 
 def merged_name(expert_gate: str) -> str:
@@ -26,120 +37,174 @@ def merged_name(expert_gate: str) -> str:
 
 
 def find_experts(tensors: Tensors) -> ExpertSource:
-    """Take every expert's tensors; all layers must agree in number, width and dtype."""
+    """Take every expert's tensors; all layers must agree in number and width."""
     spec = tensors.spec
     first, mixture = spec.moe_layers[0], spec.mixture(spec.moe_layers[0])
     for index in spec.moe_layers:
         other = spec.mixture(index)
         if (other.experts, other.width) != (mixture.experts, mixture.width):
             raise CheckpointError(f"layer {index} has experts of another number or width than layer {first}")
-    merged = _merged(tensors, mixture)
-    if merged is not None:
-        return merged
-    stacked = any(tensors.has(_stacked_name(tensors, role, first)) for role in _STACKED if role in spec.names)
-    if mixture.layout != "rows":
-        return _transposed(tensors, mixture)
-    parts = (_stacked if stacked else _per_expert)(tensors, mixture)
-    return hub_source(
-        parts, _expert_format(parts[first, 0, 0][0]), spec.hidden, mixture.width, len(spec.layers), mixture.experts
-    )
+    builder = SourceBuilder(spec.hidden, mixture.width, len(spec.layers), mixture.experts)
+    for layer in spec.moe_layers:
+        _Layer(tensors, builder, layer, mixture).find()
+    return builder.finish()
 
 
-def _merged(tensors: Tensors, mixture: Mixture) -> ExpertSource | None:
-    """Experts of a container: one tensor each, in a kernel's layout."""
-    spec = tensors.spec
-    for fmt, suffix in PACKED_SUFFIX.items():
-        stem = merged_name(spec.names["expert_gate"]) + suffix
-        if not tensors.has(stem.replace("{L}", str(spec.moe_layers[0])).replace("{E}", "0")):
-            continue
-        entries = {
-            (layer, expert): tensors.need(stem.replace("{L}", str(layer)).replace("{E}", str(expert)))
-            for layer in spec.moe_layers
-            for expert in range(mixture.experts)
-        }
-        return merged_source(entries, fmt, spec.hidden, mixture.width, len(spec.layers), mixture.experts)
-    return None
+class _Layer:
+    """Takes the experts of one layer."""
 
+    def __init__(self, tensors: Tensors, builder: SourceBuilder, layer: int, mixture: Mixture) -> None:
+        self._tensors, self._builder, self._layer, self._mixture = tensors, builder, layer, mixture
+        self._experts, self._width, self._hidden = mixture.experts, mixture.width, tensors.spec.hidden
+        self._formats: Formats | None = None  # of the first expert
+        self._merged = merged_name(tensors.name("expert_gate", layer))
 
-def _per_expert(tensors: Tensors, mixture: Mixture) -> Parts:
-    hidden, parts, dtype = tensors.spec.hidden, Parts(), ""
-    shapes = ((mixture.width, hidden), (mixture.width, hidden), (hidden, mixture.width))
-    for layer in tensors.spec.moe_layers:
-        for part, (role, shape) in enumerate(zip(_PARTS, shapes, strict=True)):
-            stem = tensors.name(role, layer)
-            for expert in range(mixture.experts):
-                entry = tensors.need(stem.replace("{E}", str(expert)))
-                dtype = dtype or entry.dtype
-                expect(entry, dtype, shape)
-                parts[layer, expert, part] = (entry, entry.offset)
-    return parts
-
-
-def _stacked_name(tensors: Tensors, role: Role, layer: int) -> str:
-    """Stacked tensors come with and without `.weight`."""
-    name = tensors.name(role, layer)
-    return name if tensors.has(name) else name + ".weight"
-
-
-def _expert_format(entry: TensorEntry) -> int:
-    fmt = FLOAT_FORMATS.get(entry.dtype)
-    if fmt is None:
-        raise CheckpointError(
-            f"{entry.file.name}: tensor {entry.name} has dtype {entry.dtype}, which experts cannot have"
-        )
-    return fmt
-
-
-def _transposed(tensors: Tensors, mixture: Mixture) -> ExpertSource:
-    """Experts stacked with inputs as rows, [E, hidden, 2 width] and [E, width, hidden]: turned while they load."""
-    experts, width, hidden = mixture.experts, mixture.width, tensors.spec.hidden
-    reads: dict[tuple[int, int], list[TensorRange]] = {}
-    first: TensorEntry | None = None
-    for layer in tensors.spec.moe_layers:
-        gate_up = tensors.need(_stacked_name(tensors, "stacked_gate_up", layer))
-        down = tensors.need(_stacked_name(tensors, "stacked_down", layer))
-        first = first or gate_up
-        expect(gate_up, first.dtype, (experts, hidden, 2 * width))
-        expect(down, first.dtype, (experts, width, hidden))
-        for expert in range(experts):
-            reads[layer, expert] = [
-                (entry, entry.offset + expert * (entry.nbytes // experts), entry.nbytes // experts)
-                for entry in (gate_up, down)
-            ]
-    assert first is not None
-    fmt = _expert_format(first)
-    item = np.dtype(np.uint32 if fmt == F32 else np.uint16)
-    alternating = mixture.layout == "alternating"
-
-    def arrange(raw: Sequence[Bytes], slot: Bytes) -> None:
-        target = slot[: 3 * width * hidden * item.itemsize].view(item)
-        gate_up = raw[0].view(item).reshape(hidden, 2 * width)
-        gate, up = (gate_up[:, ::2], gate_up[:, 1::2]) if alternating else (gate_up[:, :width], gate_up[:, width:])
-        size = width * hidden
-        target[:size].reshape(width, hidden)[:] = gate.T
-        target[size : 2 * size].reshape(width, hidden)[:] = up.T
-        target[2 * size :].reshape(hidden, width)[:] = raw[1].view(item).reshape(width, hidden).T
-
-    return arranged_source(reads, arrange, fmt, hidden, width, len(tensors.spec.layers), experts)
-
-
-def _stacked(tensors: Tensors, mixture: Mixture) -> Parts:
-    """Experts stacked in one tensor per projection [E, ...]; gate and up possibly in one, gate rows first."""
-    experts, width, hidden = mixture.experts, mixture.width, tensors.spec.hidden
-    parts, dtype = Parts(), ""
-    for layer in tensors.spec.moe_layers:
-        plan: list[tuple[Role, tuple[int, ...], tuple[int, ...]]] = [("stacked_down", (experts, hidden, width), (2,))]
-        if tensors.has(_stacked_name(tensors, "stacked_gate_up", layer)):
-            plan.append(("stacked_gate_up", (experts, 2 * width, hidden), (0, 1)))
+    def find(self) -> None:
+        """Take them by the layout that their names tell."""
+        tensors, first = self._tensors, self._merged.replace("{E}", "0")
+        packed = next((fmt for fmt, suffix in PACKED_SUFFIX.items() if tensors.has(first + suffix)), None)
+        gate_up, gate = self._stacked_name("stacked_gate_up"), self._stacked_name("stacked_gate")
+        if packed is not None:
+            self._container(packed)
+        elif tensors.has(first):
+            self._colibri()
+        elif tensors.has(mxfp4.marker(gate_up)):
+            self._alternating(gate_up)
+        elif tensors.has(gate_up) and self._mixture.layout != "rows":
+            self._transposed(gate_up)
+        elif tensors.has(gate_up) or tensors.has(gate):
+            self._stacked(gate_up)
         else:
-            plan.append(("stacked_gate", (experts, width, hidden), (0,)))
-            plan.append(("stacked_up", (experts, width, hidden), (1,)))
-        for role, shape, which in plan:
-            entry = tensors.need(_stacked_name(tensors, role, layer))
-            dtype = dtype or entry.dtype
-            expect(entry, dtype, shape)
-            share = entry.nbytes // (experts * len(which))
-            for expert in range(experts):
-                for place, part in enumerate(which):
-                    parts[layer, expert, part] = (entry, entry.offset + (expert * len(which) + place) * share)
-    return parts
+            self._single()
+
+    def _stacked_name(self, role: Role) -> str:
+        """Stacked tensors come with and without `.weight`."""
+        if role not in self._tensors.spec.names:
+            return ""
+        name = self._tensors.name(role, self._layer)
+        return name if present(self._tensors, name) else name + ".weight"
+
+    def _add(self, expert: int, pieces: Sequence[Piece]) -> None:
+        """An expert of the three parts that the pieces cover, in their order."""
+        builder, key = self._builder, (self._layer, expert)
+        formats = _formats(pieces)
+        held = [piece.stored.ranges(piece.first, piece.rows) for piece in pieces]
+        self._formats = self._formats or formats
+        for piece, ranges in zip(pieces, held, strict=True):
+            if piece.stored.fmt != self._formats[piece.part]:
+                entry = ranges[0][0]
+                raise CheckpointError(
+                    f"{entry.file.name}: tensor {entry.name} is {entry.dtype}; those of other experts of layer "
+                    f"{self._layer} are stored in another way, which is not supported"
+                )
+        if all(piece.stored.direct and piece.view is None for piece in pieces):
+            builder.direct(key, formats, [ranges[0] for ranges in held])
+            return
+        starts = [builder.part_offsets(formats)[piece.part] for piece in pieces]
+
+        def arrange(raw: Sequence[Bytes], slot: Bytes) -> None:
+            at = 0
+            for piece, start, ranges in zip(pieces, starts, held, strict=True):
+                size = piece.stored.row_bytes
+                out = slot[start : start + piece.rows * size].reshape(piece.rows, size)
+                mine, at = raw[at : at + len(ranges)], at + len(ranges)
+                piece.stored.arrange(mine, piece.first, piece.rows, piece.view(out) if piece.view else out)
+
+        builder.arranged(key, formats, [part for ranges in held for part in ranges], arrange)
+
+    def _single(self) -> None:
+        """A tensor each for gate, up and down of every expert."""
+        shapes = ((self._width, self._hidden), (self._width, self._hidden), (self._hidden, self._width))
+        stems = [self._tensors.name(role, self._layer) for role in _PARTS]
+        for expert in range(self._experts):
+            pieces = []
+            for part, (stem, shape) in enumerate(zip(stems, shapes, strict=True)):
+                stored = self._tensors.stored(stem.replace("{E}", str(expert)), shape)
+                pieces.append(Piece(stored, 0, stored.n, part))
+            self._add(expert, pieces)
+
+    def _stacked(self, gate_up: str) -> None:
+        """Stacked in one tensor per projection [E, ...]; gate and up possibly in one, gate rows first."""
+        tensors, experts, width, hidden = self._tensors, self._experts, self._width, self._hidden
+        down = tensors.stored(self._stacked_name("stacked_down"), (experts, hidden, width))
+        if tensors.has(gate_up):
+            both = tensors.stored(gate_up, (experts, 2 * width, hidden))
+            gate, up, step, shift = both, both, 2 * width, width
+        else:
+            names = [self._stacked_name(role) for role in ("stacked_gate", "stacked_up")]
+            gate, up = (tensors.stored(name, (experts, width, hidden)) for name in names)
+            step, shift = width, 0
+        for expert in range(experts):
+            self._add(
+                expert,
+                (
+                    Piece(gate, expert * step, width, 0),
+                    Piece(up, expert * step + shift, width, 1),
+                    Piece(down, expert * hidden, hidden, 2),
+                ),
+            )
+
+    def _alternating(self, gate_up: str) -> None:
+        """Stacked, with rows of gate and up by turns."""
+        width, hidden = self._width, self._hidden
+        both = self._tensors.stored(gate_up, (self._experts, 2 * width, hidden))
+        down = self._tensors.stored(self._tensors.name("stacked_down", self._layer), (self._experts, hidden, width))
+
+        def by_turns(rows: Bytes) -> Bytes:
+            return rows.reshape(2, width, -1).swapaxes(0, 1)
+
+        for expert in range(self._experts):
+            up_and_gate = Piece(both, expert * 2 * width, 2 * width, 0, by_turns)
+            self._add(expert, (up_and_gate, Piece(down, expert * hidden, hidden, 2)))
+
+    def _transposed(self, gate_up: str) -> None:
+        """Floats stacked with inputs as rows, [E, hidden, 2 width] and [E, width, hidden]: turned while they load."""
+        experts, width, hidden, tensors = self._experts, self._width, self._hidden, self._tensors
+        entries = tensors.need(gate_up), tensors.need(self._stacked_name("stacked_down"))
+        expect(entries[0], entries[0].dtype, (experts, hidden, 2 * width))
+        expect(entries[1], entries[0].dtype, (experts, width, hidden))
+        fmt = float_format(entries[0])
+        item = np.dtype(np.uint32 if fmt == F32 else np.uint16)
+        alternating = self._mixture.layout == "alternating"
+
+        def arrange(raw: Sequence[Bytes], slot: Bytes) -> None:
+            target = slot[: 3 * width * hidden * item.itemsize].view(item)
+            both = raw[0].view(item).reshape(hidden, 2 * width)
+            gate, up = (both[:, ::2], both[:, 1::2]) if alternating else (both[:, :width], both[:, width:])
+            size = width * hidden
+            target[:size].reshape(width, hidden)[:] = gate.T
+            target[size : 2 * size].reshape(width, hidden)[:] = up.T
+            target[2 * size :].reshape(hidden, width)[:] = raw[1].view(item).reshape(width, hidden).T
+
+        for expert in range(experts):
+            ranges = [_share(entry, expert, experts) for entry in entries]
+            self._builder.arranged((self._layer, expert), (fmt, fmt, fmt), ranges, arrange)
+
+    def _container(self, fmt: int) -> None:
+        """Experts of a container of ours: one tensor each, in a kernel's layout."""
+        size = merged_bytes(fmt, self._hidden, self._width)
+        for expert in range(self._experts):
+            entry = self._tensors.need(self._merged.replace("{E}", str(expert)) + PACKED_SUFFIX[fmt])
+            expect(entry, "U8", (size,))
+            self._builder.merged((self._layer, expert), fmt, entry)
+
+    def _colibri(self) -> None:
+        """Experts of one of colibrì's containers: one tensor each, and one of scales."""
+        for expert in range(self._experts):
+            name = self._merged.replace("{E}", str(expert))
+            entry, scales = self._tensors.need(name), self._tensors.need(name.replace("merged_weight", "qs"))
+            parts = colibri.merged_expert(entry, scales, self._hidden, self._width)
+            self._add(expert, [Piece(stored, 0, stored.n, part) for part, stored in enumerate(parts)])
+
+
+def _formats(pieces: Sequence[Piece]) -> Formats:
+    """The formats of gate, up and down."""
+    found = [piece.stored.fmt for piece in pieces]
+    gate, up, down = found if len(found) == 3 else (found[0], *found)
+    return gate, up, down
+
+
+def _share(entry: TensorEntry, expert: int, experts: int) -> TensorRange:
+    """An expert's bytes of a stacked tensor."""
+    nbytes = entry.nbytes // experts
+    return entry, entry.offset + expert * nbytes, nbytes

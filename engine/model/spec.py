@@ -14,11 +14,11 @@ Role = Literal[
     "input_norm", "post_norm", "mixer_out_norm", "mlp_out_norm", "layer_scalar",
     "q", "k", "v", "o", "q_bias", "k_bias", "v_bias", "o_bias", "q_norm", "k_norm",
     "input_norm_bias", "post_norm_bias", "final_norm_bias", "head_bias", "sinks",
-    "q_a", "q_a_bias", "q_a_norm", "q_b", "kv_a", "kv_a_bias", "kv_a_norm", "kv_b",
+    "q_a", "q_a_bias", "q_a_norm", "q_b", "kv_a", "kv_a_bias", "kv_a_norm", "kv_b", "key_up", "value_up",
     "index_q", "index_k", "index_k_norm", "index_k_norm_bias", "index_weights",
     "gate", "up", "down",
     "router", "router_norm", "router_bias", "router_logit_bias", "expert_scale", "experts_norm", "experts_out_norm",
-    "expert_gate_up_bias", "expert_down_bias", "mixture_bias",
+    "expert_gate_up_bias", "expert_gate_bias", "expert_up_bias", "expert_down_bias", "mixture_bias",
     "expert_gate", "expert_up", "expert_down", "stacked_gate_up", "stacked_gate", "stacked_up", "stacked_down",
     "shared_gate", "shared_up", "shared_gate_up", "shared_down", "shared_expert_gate", "shared_out_norm",
     "kv", "attention_router", "attention_bias",
@@ -222,6 +222,19 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
+class Quantisation:
+    """What a config says of integers whose layout alone does not tell it.
+
+    method: compressed-tensors, gptq, awq, fp8 or mxfp4. group: columns that share a scale, None: all of a row.
+    zero_offset: what is added to stored zero points.
+    """
+
+    method: str
+    group: int | None = None
+    zero_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSpec:
     """A whole model. `names` maps a role to its tensor's name, `{L}` standing for the layer and `{E}` for the expert.
 
@@ -250,6 +263,7 @@ class ModelSpec:
     head_scale: float = 1.0
     head_bias: bool = False
     soft_cap: float | None = None
+    quantisation: Quantisation | None = None
 
     @property
     def moe_layers(self) -> tuple[int, ...]:

@@ -8,63 +8,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
+from math import prod
 
 from ..checkpoint.index import Checkpoint, TensorEntry
 from ..errors import CheckpointError
-from ..kernels.formats import BF16, F16, F32, I4G, I8R, LAYOUT, matrix_bytes
-from .absorb import Heads
-from .spec import ModelSpec, Role
+from ..kernels.formats import I4G, I8R, LAYOUT, matrix_bytes
+from . import storage
+from .items import Alternating, Item, KeyUp, Matrix, Packed, ValueUp, Widened
+from .spec import ModelSpec, Quantisation, Role
+from .storage import Shape, Stored, expect
+from .storage.base import PlainRows
 
-FLOAT_FORMATS = {"F32": F32, "F16": F16, "BF16": BF16}
 PACKED_SUFFIX = {fmt: f".{LAYOUT[fmt]}" for fmt in (I8R, I4G)}
 """What a container appends to the name of a tensor it keeps in a kernel's layout."""
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A dense tensor to be loaded: a matrix in its own format, or values widened to float32.
-
-    shift is added to the values of a widened tensor: norms that are stored as w - 1. heads: how the rows of a matrix
-    are arranged anew.
-    """
-
-    entry: TensorEntry
-    fmt: int
-    shape: tuple[int, ...]
-    widen: bool
-    shift: float = 0.0
-    heads: Heads | None = None
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        if self.widen:
-            return int(np.prod(self.shape)) * 4
-        return matrix_bytes(self.fmt, *self.shape)
-
-
-def widened(data: npt.NDArray[np.uint8], fmt: int) -> npt.NDArray[np.float32]:
-    """Turn the bytes of a float tensor into float32, exactly."""
-    if fmt == F32:
-        return data.view(np.float32)
-    if fmt == F16:
-        return data.view(np.float16).astype(np.float32)
-    return (data.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
 class Tensors:
     """A checkpoint's tensors while they are being asked for, by role and layer.
 
-    items: what was found, in order; all dense tensors of the model once `Weights` has asked.
+    items: what was found, in order; all dense tensors of the model once `Weights` has asked. dense: the same by hub
+    name, with the shape it has there, as it is stored.
     """
 
     def __init__(self, checkpoint: Checkpoint, spec: ModelSpec) -> None:
         self.checkpoint, self.spec = checkpoint, spec
         self.items: dict[tuple[Role, int], Item] = {}
+        self.dense: dict[str, tuple[Shape, Stored | Packed]] = {}
         self._left = dict(checkpoint.tensors)
 
     def name(self, role: Role, layer: int) -> str:
@@ -78,7 +47,12 @@ class Tensors:
     def has_matrix(self, role: Role, layer: int) -> bool:
         """Whether a weight matrix is there, in whichever format."""
         name = self.name(role, layer)
-        return any(name + suffix in self._left for suffix in ("", *PACKED_SUFFIX.values()))
+        return storage.present(self, name) or any(name + suffix in self._left for suffix in PACKED_SUFFIX.values())
+
+    def dtype(self, name: str) -> str | None:
+        """The dtype of a tensor that is there and was not taken."""
+        entry = self._left.get(name)
+        return entry.dtype if entry else None
 
     def take(self, name: str) -> TensorEntry | None:
         """Take a tensor if it is there."""
@@ -94,6 +68,26 @@ class Tensors:
             )
         return entry
 
+    def quantisation(self, entry: TensorEntry, *methods: str) -> Quantisation:
+        """What the config says of tensors like `entry`, which only come of these methods."""
+        found = self.spec.quantisation
+        if found is None or found.method not in methods:
+            raise CheckpointError(
+                f"{entry.file.name}: tensor {entry.name} is quantised by {' or '.join(methods)}, but config.json's "
+                "quantization_config does not say so; download it again"
+            )
+        return found
+
+    def stored(self, name: str, shape: Shape) -> Stored:
+        """Take the matrix of that hub name, in whichever layout."""
+        return storage.find(self, name, shape)
+
+    def _dense(self, name: str, shape: Shape) -> Stored:
+        """The same, of the dense part."""
+        stored = self.stored(name, shape if len(shape) > 1 else (1, *shape))
+        self.dense[name] = shape, stored
+        return stored
+
     def matrix(self, role: Role, layer: int, n: int, k: int, stacked: int = 1) -> None:
         """Ask for a weight matrix [n, k], kept in its own format; `stacked`: on disk [stacked, n / stacked, k]."""
         name = self.name(role, layer)
@@ -101,36 +95,57 @@ class Tensors:
             entry = self.take(name + suffix)
             if entry is not None:
                 expect(entry, "U8", (matrix_bytes(fmt, n, k),))
-                self.items[role, layer] = Item(entry, fmt, (n, k), widen=False)
+                self.items[role, layer] = packed = Packed(entry, fmt, (n, k))
+                self.dense[name] = (n, k), packed
                 return
-        entry = self.need(name)
-        expect(entry, entry.dtype, (n, k) if stacked == 1 else (stacked, n // stacked, k))
-        self.items[role, layer] = Item(entry, float_format(entry), (n, k), widen=False)
+        stored = self._dense(name, (n, k) if stacked == 1 else (stacked, n // stacked, k))
+        self.items[role, layer] = Matrix(stored, 0, n)
 
     def vector(self, role: Role, layer: int, *shape: int, shift: float = 0.0) -> None:
         """Ask for a tensor that is kept as float32, with `shift` added."""
-        entry = self.need(self.name(role, layer))
-        if entry.shape != (1, *shape):  # some vectors are kept as a matrix of one row
-            expect(entry, entry.dtype, shape)
-        self.items[role, layer] = Item(entry, float_format(entry), shape, widen=True, shift=shift)
+        name = self.name(role, layer)
+        entry = self._left.get(name)
+        if len(shape) == 2 and (entry is None or entry.dtype not in storage.FLOAT_FORMATS):
+            stored = self._dense(name, shape)
+        else:
+            entry = self.need(name)
+            if entry.shape != (1, *shape):  # some vectors are kept as a matrix of one row
+                expect(entry, entry.dtype, shape)
+            stored = PlainRows(float_format(entry), 1, prod(shape), entry)
+            self.dense[name] = shape, stored
+        self.items[role, layer] = Widened(stored, shape, shift)
 
-    def absorbed(self, role: Role, layer: int, heads: int, key: int, value: int, rank: int) -> None:
-        """Ask for latent attention's kv_b, which is kept as two matrices a head (see `absorb`), in its own format."""
-        entry, shape = self.need(self.name(role, layer)), (heads * (key + value), rank)
-        expect(entry, entry.dtype, shape)
-        self.items[role, layer] = Item(entry, float_format(entry), shape, widen=False, heads=Heads(key, value))
+    def alternating(self, role: Role, layer: int, parts: tuple[Role, Role], n: int, k: int) -> None:
+        """Ask for a tensor [n, 2 k], kept as float32, that may lie in two, `parts`, whose columns alternate in it."""
+        if self.has(self.name(role, layer)) or parts[0] not in self.spec.names:
+            self.vector(role, layer, n, 2 * k)
+            return
+        first, second = (self._dense(self.name(part, layer), (n, k)) for part in parts)
+        self.items[role, layer] = Alternating(first, second)
+
+    def absorbed(self, layer: int, heads: int, key: int, value: int, rank: int) -> None:
+        """Ask for latent attention's kv_b [heads (key + value), rank] as two matrices: key_up [heads rank, key], of
+        each head the transposed key rows, and value_up [heads value, rank]. GGUF keeps these two instead.
+
+        Neither is ever multiplied out: queries are carried into the latent's space and what heads gather out of it.
+        """
+        name = self.name("kv_b", layer)
+        if not storage.present(self, name) and self.has(self.name("key_up", layer)):
+            halves: tuple[tuple[Role, int, int], ...] = (("key_up", rank, key), ("value_up", value, rank))
+            for role, n, k in halves:
+                self.items[role, layer] = Matrix(self._dense(self.name(role, layer), (heads, n, k)), 0, heads * n)
+            return
+        stored = self._dense(name, (heads * (key + value), rank))
+        self.items["key_up", layer] = KeyUp(stored, heads, key)
+        self.items["value_up", layer] = ValueUp(stored, heads, value)
 
     def split(self, role: Role, layer: int, parts: Sequence[tuple[Role, int]], k: int) -> None:
         """Ask for a matrix that holds several: `parts` are (role, rows), one below the other, k columns each."""
-        entry = self.need(self.name(role, layer))
-        total = sum(rows for _, rows in parts)
-        expect(entry, entry.dtype, (total, k))
-        offset = entry.offset
+        stored = self._dense(self.name(role, layer), (sum(rows for _, rows in parts), k))
+        first = 0
         for part, rows in parts:
-            nbytes = entry.nbytes // total * rows
-            piece = TensorEntry(entry.name, entry.file, offset, nbytes, entry.dtype, (rows, k))
-            self.items[part, layer] = Item(piece, float_format(entry), (rows, k), widen=False)
-            offset += nbytes
+            self.items[part, layer] = Matrix(stored, first, rows)
+            first += rows
 
     def refuse_leftovers(self) -> None:
         """Stop if a tensor is left that the family does not know to be unneeded."""
@@ -146,18 +161,9 @@ class Tensors:
 
 def float_format(entry: TensorEntry) -> int:
     """The kernels' format of a float tensor."""
-    fmt = FLOAT_FORMATS.get(entry.dtype)
+    fmt = storage.FLOAT_FORMATS.get(entry.dtype)
     if fmt is None:
         raise CheckpointError(
             f"{entry.file.name}: tensor {entry.name} has dtype {entry.dtype}; only BF16, F16 and F32 are supported"
         )
     return fmt
-
-
-def expect(entry: TensorEntry, dtype: str, shape: tuple[int, ...]) -> None:
-    """Refuse a tensor of another dtype or shape."""
-    if entry.dtype != dtype or entry.shape != shape:
-        raise CheckpointError(
-            f"{entry.file.name}: tensor {entry.name} is {entry.dtype} {list(entry.shape)}, the config calls for "
-            f"{dtype} {list(shape)}"
-        )

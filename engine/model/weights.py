@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import numpy as np
+from functools import partial
 
 from ..checkpoint.files import ModelFiles
 from ..checkpoint.index import Checkpoint
-from ..kernels.formats import F32, block_bytes, itemsize
+from ..kernels.formats import block_bytes
 from ..kernels.memory import Block
 from .expert_layouts import find_experts
+from .items import Item, reading
 from .mixers import mixer_of
 from .spec import NORM_BIAS, DenseMlp, Layer, Mixture, ModelSpec, Role
-from .tensors import Item, Tensors, widened
+from .tensors import Tensors
 
 _ALIGN = 64
-_READ = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +53,17 @@ class Weights:
     def load(self, files: ModelFiles, progress: Callable[[int, int], None]) -> None:
         """Read the dense part into one block of memory. `progress(done, total)` in bytes."""
         self._block = Block(self.dense_bytes)
+        read = reading(files)
         offset = 0
         for key, item in self._items.items():
             target = self._block.view[offset : offset + item.nbytes]
-            file = files[files.number(item.entry.file)]
-            if item.widen:
-                data = np.empty(item.entry.nbytes, np.uint8)
-                file.read_into(item.entry.offset, data.data)
-                np.frombuffer(target, np.float32)[:] = widened(data, item.fmt) + np.float32(item.shift)
-            elif item.heads is not None:
-                data = np.empty(item.entry.nbytes, np.uint8)
-                file.read_into(item.entry.offset, data.data)
-                rows = data.view(f"u{itemsize(item.fmt)}").reshape(item.shape)
-                np.frombuffer(target, rows.dtype)[:] = item.heads.arranged(rows).reshape(-1)
-            else:
-                for start in range(0, item.nbytes, _READ):
-                    piece = target[start : start + _READ]
-                    file.read_into(item.entry.offset + start, piece)
-                    progress(offset + start + len(piece), self.dense_bytes)
+            item.load(read, target, partial(self._tell, progress, offset))
             self._addresses[key] = self._block.address + offset
             offset += _padded(item.nbytes)
         progress(self.dense_bytes, self.dense_bytes)
+
+    def _tell(self, progress: Callable[[int, int], None], start: int, done: int) -> None:
+        progress(start + done, self.dense_bytes)
 
     def matrix(self, role: Role, layer: int = 0) -> Matrix:
         """A loaded matrix; the embedding is also the head where there is no other."""
@@ -82,7 +71,7 @@ class Weights:
             role = "embed"
         item = self._items[role, layer]
         n, k = item.shape
-        return Matrix(self._addresses[role, layer], F32 if item.widen else item.fmt, n, k)
+        return Matrix(self._addresses[role, layer], item.fmt, n, k)
 
     def read_per_token(self) -> int:
         """Bytes of the dense part that a token reads: all but an embedding that is not the head as well."""
@@ -130,7 +119,8 @@ def _ask(tensors: Tensors) -> None:
         if mlp.router.logit_bias:
             tensors.vector("router_logit_bias", index, mlp.experts)
         if mlp.expert_bias:
-            tensors.vector("expert_gate_up_bias", index, mlp.experts, 2 * mlp.width)
+            halves: tuple[Role, Role] = ("expert_gate_bias", "expert_up_bias")
+            tensors.alternating("expert_gate_up_bias", index, halves, mlp.experts, mlp.width)
             tensors.vector("expert_down_bias", index, mlp.experts, hidden)
         if mlp.output_bias:
             tensors.vector("mixture_bias", index, hidden)

@@ -27,8 +27,12 @@ from engine.kernels.packing import pack
 from engine.kernels.products import product16
 from engine.kernels.quantize import q8_bytes, quantize_q8
 from engine.kernels.symbols import emitted
+from tests.engine.kernels import sample_rows
 
-NAMES = {"f32": formats.F32, "f16": formats.F16, "bf16": formats.BF16, "i8r": formats.I8R, "i4g": formats.I4G}
+NAMES = {
+    "f32": formats.F32, "f16": formats.F16, "bf16": formats.BF16, "i8r": formats.I8R, "i4g": formats.I4G,
+    **sample_rows.NAMES,
+}  # fmt: skip
 SLICE = 32 << 20
 SHAPES = ["1024x2048", "2048x1024", "768x2048", "2048x6144", "6144x2048"]
 
@@ -71,6 +75,8 @@ def make_pool(size: int) -> np.ndarray:
 
 
 def sample_weights(fmt: int, n: int, k: int, rng: np.random.Generator) -> np.ndarray:
+    if fmt in sample_rows.NAMES.values():
+        return sample_rows.draw(fmt, n, k, rng).reshape(-1)
     w = rng.standard_normal((n, k)).astype(np.float32)
     if fmt == formats.F32:
         return w.view(np.uint8).reshape(-1)

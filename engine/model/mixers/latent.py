@@ -38,7 +38,7 @@ class Latent(Mixer):
             tensors.matrix("q_b", layer, self._q, kind.q_rank)
         tensors.matrix("kv_a", layer, self._width, hidden)
         tensors.vector("kv_a_norm", layer, kind.kv_rank)
-        tensors.absorbed("kv_b", layer, kind.heads, kind.nope_dim, kind.value_dim, kind.kv_rank)
+        tensors.absorbed(layer, kind.heads, kind.nope_dim, kind.value_dim, kind.kv_rank)
         tensors.matrix("o", layer, hidden, self._value)
         if kind.bias:
             if kind.q_rank is not None:
@@ -140,9 +140,8 @@ class Latent(Mixer):
 
     def _latent_record(self, builder: Builder, cache: LayerCache) -> dict[str, float]:
         kind, at, weights = self._kind, builder.space.address, builder.weights
-        up = weights.matrix("kv_b", self._layer)
+        key_up, value_up = weights.matrix("key_up", self._layer), weights.matrix("value_up", self._layer)
         cos, sin = builder.rope(kind.rope)
-        item = itemsize(up.fmt)
         return {
             "q": at["q"], "kv": at["kv_a"], "query": at["query"], "out": at["attended"],
             "cache": cache.address, "fmt": cache.fmt,
@@ -150,8 +149,7 @@ class Latent(Mixer):
             "value": kind.value_dim, "norm": weights.vector("kv_a_norm", self._layer), "eps": kind.norm_eps,
             "cos": cos, "sin": sin, "pairs": int(kind.rope.pairs),
             "scale": (kind.nope_dim + kind.rope.dim) ** -0.5 * softmax_factor(kind.rope),
-            "key_up": up.address, "value_up": up.address + kind.kv_rank * kind.nope_dim * item,
-            "up_fmt": up.fmt, "up_item": item, "head_bytes": (kind.nope_dim + kind.value_dim) * kind.kv_rank * item,
+            "key_up": key_up.address, "key_fmt": key_up.fmt, "value_up": value_up.address, "value_fmt": value_up.fmt,
             "top_k": kind.top_k or 0, "selected": at["selected"],
         }  # fmt: skip
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
+import re
 from collections.abc import Iterable
 from functools import cache
 
@@ -128,3 +130,27 @@ def records(quantize_q8, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def addresses(rows: np.ndarray) -> np.ndarray:
     return np.array([row.ctypes.data for row in rows], np.int64)
+
+
+def guarded(size: int) -> tuple[mmap.mmap, int]:
+    """Memory whose last `size` bytes end at a page that cannot be touched; returns it and their address."""
+    pages = -(-size // mmap.PAGESIZE)
+    memory = mmap.mmap(-1, (pages + 1) * mmap.PAGESIZE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(ctypes.c_void_p(start + pages * mmap.PAGESIZE), mmap.PAGESIZE, 0) == 0
+    return memory, start + pages * mmap.PAGESIZE - size
+
+
+ARM = {"aarch64-unknown-linux-gnu": "neoverse-n1", "arm64-apple-macosx13": "apple-m1"}
+
+
+def assembly(module: ir.Module, triple: str, cpu: str) -> str:
+    tm = machine(triple, cpu, "", jit=False)
+    return tm.emit_assembly(optimised(module, tm))
+
+
+def library_calls(text: str) -> set[str]:
+    """Functions that are called but not part of the code."""
+    called = re.findall(r"^\s(?:call|callq|bl)\s+([A-Za-z_]\w*)", text, re.MULTILINE)
+    return {name for name in called if not re.search(rf"^{name}:", text, re.MULTILINE)}

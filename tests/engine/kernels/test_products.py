@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import mmap
 import re
 import sys
 
 import numpy as np
 import pytest
-from llvmlite import ir
 from numba import njit
 
 from engine.kernels import isa, products, quantize
 from engine.kernels.packing import pack_i4g, pack_i8r
 
 from . import native
-from .native import FORMATS, FUSED, LEVELS, PACKED
+from .native import ARM, FORMATS, FUSED, LEVELS, PACKED, assembly, guarded, library_calls
 
 COLUMNS = [1, 5, 16, 31, 32, 33, 64, 65, 96, 100, 160, 257]
 GUARD = 7.5
@@ -143,16 +141,6 @@ def test_integers_at_the_ends_of_their_ranges_do_not_saturate(fmt, level):
     np.testing.assert_allclose(got, activations.astype(np.float64) @ integers.T, rtol=1e-6, atol=1e-4)
 
 
-def guarded(size: int) -> tuple[mmap.mmap, int]:
-    """Memory whose last `size` bytes end at a page that cannot be touched; returns it and their address."""
-    pages = -(-size // mmap.PAGESIZE)
-    memory = mmap.mmap(-1, (pages + 1) * mmap.PAGESIZE)
-    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.mprotect(ctypes.c_void_p(start + pages * mmap.PAGESIZE), mmap.PAGESIZE, 0) == 0
-    return memory, start + pages * mmap.PAGESIZE - size
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="needs mprotect")
 @pytest.mark.parametrize("rows", [1, 3, 16])
 @pytest.mark.parametrize("k", [1, 17, 48, 63])
@@ -216,20 +204,6 @@ def test_a_matrix_is_walked_block_by_block(fmt):
     xs = native.addresses(x)
     assert product_of_blocks(fmt, w.ctypes.data, n, k, xs.ctypes.data, out.ctypes.data) == len(w)
     np.testing.assert_allclose(out[:n], expected[0], rtol=1e-5, atol=2e-5)
-
-
-ARM = {"aarch64-unknown-linux-gnu": "neoverse-n1", "arm64-apple-macosx13": "apple-m1"}
-
-
-def assembly(module: ir.Module, triple: str, cpu: str) -> str:
-    tm = native.machine(triple, cpu, "", jit=False)
-    return tm.emit_assembly(native.optimised(module, tm))
-
-
-def library_calls(text: str) -> set[str]:
-    """Functions that are called but not part of the code."""
-    called = re.findall(r"^\s(?:call|callq|bl)\s+([A-Za-z_]\w*)", text, re.MULTILINE)
-    return {name for name in called if not re.search(rf"^{name}:", text, re.MULTILINE)}
 
 
 @pytest.mark.parametrize(("triple", "cpu"), ARM.items())
