@@ -21,8 +21,20 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 __all__ = [
-    "Board", "Engine", "EngineError", "EngineOptions", "Event", "Hits", "Loading", "Notice", "Plan", "Prefill",
-    "Ready", "Repin", "Token", "Turn",
+    "Board",
+    "Engine",
+    "EngineError",
+    "EngineOptions",
+    "Event",
+    "Hits",
+    "Loading",
+    "Notice",
+    "Plan",
+    "Prefill",
+    "Ready",
+    "Repin",
+    "Token",
+    "Turn",
 ]
 
 
