@@ -61,8 +61,10 @@ def simulate(file: Path, caps: str | None, policies: str | None, per_layer: bool
     reader = TraceReader(file)
     layers = read_layers(_shown(reader, progress))
     sizes = sizes or _default_sizes(max(layer.experts for layer in layers.values()))
-    progress.show("replaying", 0, 0)
-    outcomes = replay_all(layers, list(dict.fromkeys([*names, "lru", OPTIMUM])), sizes)
+    outcomes: dict[tuple[int, str, int], Outcome] = {}
+    for done, (index, layer) in enumerate(layers.items()):
+        progress.show("replaying", done, len(layers))
+        outcomes |= replay_all({index: layer}, list(dict.fromkeys([*names, "lru", OPTIMUM])), sizes)
     progress.clear()
     _complain(reader)
     groups: dict[int | None, list[int]] = {layer: [layer] for layer in layers} if per_layer else {None: list(layers)}
@@ -71,9 +73,9 @@ def simulate(file: Path, caps: str | None, policies: str | None, per_layer: bool
         click.echo(json.dumps({"trace": str(file), "lines": reader.lines, "malformed": reader.malformed,
                                "layers": list(layers), "results": results}))  # fmt: skip
     else:
-        for layer in groups:
-            title = "all layers" if layer is None else f"layer {layer}"
-            _show_results(title, [row for row in results if row["layer"] == layer], names)
+        for group in groups:
+            title = "all layers" if group is None else f"layer {group}"
+            _show_results(title, [row for row in results if row["layer"] == group], names)
 
 
 @trace.command()
