@@ -237,6 +237,27 @@ def test_any_course_of_a_conversation(name: str, folder: Folder, monkeypatch: py
 
 
 @pytest.mark.parametrize("name", RECURRENT)
+def test_a_long_answer_leaves_the_marks_before_it(name: str, folder: Folder) -> None:
+    """One mark moves along with an answer; the prompt's stays."""
+    with Engine.open(folder(name), EngineOptions()) as engine:
+        first, _ = turn(engine, prompt_of(), 64 * MARKS)
+        again, read = turn(engine, prompt_of(), 9)
+    assert (again, read) == (first[:9], TAIL)
+
+
+def test_where_a_turn_was_stopped_a_mark_stays(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mark that moved along to there stays, and another one moves on."""
+    monkeypatch.setattr("engine.plan.CHUNKS", (15,))
+    with Engine.open(folder("lfm2_moe-long"), EngineOptions()) as engine:
+        for event in engine.generate(prompt_of(), max_tokens=1):
+            if isinstance(event, Prefill) and event.done == 75:
+                engine.stop()
+        turn(engine, prompt_of(170), 1)
+        _, read = turn(engine, [*prompt_of(78), 1, 2, 3], 1)
+    assert read == 6
+
+
+@pytest.mark.parametrize("name", RECURRENT)
 def test_copies_of_the_state_are_few(name: str, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long a conversation is, no more are kept than the memory plan counts."""
     with Engine.open(folder(name), EngineOptions()) as engine:
