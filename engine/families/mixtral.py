@@ -27,7 +27,7 @@ def spec(config: Config) -> ModelSpec:
         heads=heads,
         kv_heads=config.integer("num_key_value_heads", heads),
         head_dim=head_dim,
-        rope=config.rope(head_dim, theta=1e6),
+        rope=config.rope(head_dim, theta=1e6, pairs=config.flag("rope_interleave", False)),
         window=config.sliding_window(),
     )
     router = Router("softmax", config.integer("num_experts_per_tok", 2), renormalise=True)

@@ -14,6 +14,7 @@ from ..checkpoint.index import Checkpoint, TensorEntry
 from ..errors import CheckpointError
 from ..kernels.formats import I4G, I8R, LAYOUT, matrix_bytes
 from . import storage
+from .gguf_names import renamed
 from .items import Alternating, Item, KeyUp, Matrix, Packed, ValueUp, Widened
 from .spec import ModelSpec, Quantisation, Role
 from .storage import Shape, Stored, expect
@@ -34,7 +35,7 @@ class Tensors:
         self.checkpoint, self.spec = checkpoint, spec
         self.items: dict[tuple[Role, int], Item] = {}
         self.dense: dict[str, tuple[Shape, Stored | Packed]] = {}
-        self._left = dict(checkpoint.tensors)
+        self._left = renamed(checkpoint.tensors, spec) if checkpoint.metadata else dict(checkpoint.tensors)
 
     def name(self, role: Role, layer: int) -> str:
         """The name of a tensor; `{E}` stays for the expert."""

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colibri_tui.demo.gguf import Gguf
+from colibri_tui.demo.gguf import BaseModel
 from engine.errors import CheckpointError
 
 from .small_model import entry, gguf, q8_0, quarters, text
 
 
-def read(content: bytes) -> Gguf:
-    return Gguf(memoryview(content), "test.gguf")
+def read(content: bytes) -> BaseModel:
+    return BaseModel(memoryview(content), "test.gguf")
 
 
 def one_tensor(kind: int, shape: tuple[int, ...], content: bytes) -> bytes:
@@ -138,7 +138,7 @@ def test_no_damage_is_believed(cut: int, changes: list[tuple[int, int]]) -> None
     tracemalloc.start()
     try:
         file = read(bytes(content))
-        for name in file.names():
+        for name in file.tensors:
             assert file.tensor(name).dtype == np.float32
     except CheckpointError:
         pass
