@@ -19,6 +19,9 @@ from .template import ChatTemplate
 from .tokenizer import Tokenizer
 
 _PREFIX = "tokenizer.ggml."
+VOCABULARY = _PREFIX + "model"
+"""The key that every file with a vocabulary has."""
+
 _UNKNOWN, _CONTROL, _USER_DEFINED = 2, 3, 4
 """Types of vocabulary entries that are no ordinary pieces."""
 
@@ -82,7 +85,7 @@ _GPT2: tuple[str, ...] = ()
 
 _PATTERNS: dict[str, tuple[str, ...]] = {
     "gpt-2": _GPT2, "olmo": _GPT2, "qwen2": (_QWEN,), "qwen35": (_words(r"\p{N}", r"\p{L}\p{M}"),),
-    "llama-bpe": (_LLAMA3,), "glm4": (_LLAMA3,), "chatglm-bpe": (_LLAMA3,),
+    "llama-bpe": (_LLAMA3,), "glm4": (_LLAMA3,), "glm5": (_LLAMA3,), "chatglm-bpe": (_LLAMA3,),
     "gpt-4o": (_cased_words(),), "minimax-m2": (_cased_words(),),
     "kimi-k2": (r"[\p{Han}]+|" + _cased_words(r"&&[^\p{Han}]", r"[\r\n]*"),),
     "deepseek-llm": _DEEPSEEK_LLM, "deepseek-v3": _DEEPSEEK,
@@ -91,6 +94,9 @@ _PATTERNS: dict[str, tuple[str, ...]] = {
 
 _NFC = ("qwen2", "qwen35")
 """Those whose text is composed first."""
+
+_WHOLE_WORDS = ("llama-bpe", "glm4", "glm5")
+"""Those that take a word which is in the vocabulary as it is, whatever the merges make of it."""
 
 
 def load_gguf(metadata: Mapping[str, Any], origin: str) -> tuple[Tokenizer, ChatTemplate | None]:
@@ -190,7 +196,7 @@ class _Vocabulary:
             "normalizer": {"type": "NFC"} if self._pre in _NFC else None,
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*cuts, level]},
             "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
-            "model": self._bpe(merges),
+            "model": self._bpe(merges, ignore_merges=self._pre in _WHOLE_WORDS),
         }
 
     def _sentencepiece(self) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,36 +11,14 @@ import numpy.typing as npt
 import tokenizers
 from safetensors.numpy import save_file
 
+from tests.oracle.gguf_file import gguf
+
 LAYERS, HIDDEN, NEURONS, HEADS, KV_HEADS = 2, 32, 64, 2, 1
 SHARED, WIDTH, EXPERTS, TOP_K, RANK = 32, 8, 4, 3, 2
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TEMPLATE = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
-KINDS = {int: 4, float: 6, bool: 7, str: 8}
 
 Floats = npt.NDArray[np.float32]
-
-
-def text(value: str) -> bytes:
-    return struct.pack("<Q", len(value.encode())) + value.encode()
-
-
-def scalar(value: Any) -> bytes:
-    match value:
-        case bool():
-            return struct.pack("<?", value)
-        case int():
-            return struct.pack("<I", value)
-        case float():
-            return struct.pack("<f", value)
-        case _:
-            return text(value)
-
-
-def entry(key: str, value: Any) -> bytes:
-    if isinstance(value, list):
-        head = struct.pack("<IIQ", 9, KINDS[type(value[0])], len(value))
-        return text(key) + head + b"".join(map(scalar, value))
-    return text(key) + struct.pack("<I", KINDS[type(value)]) + scalar(value)
 
 
 def q8_0(values: Floats) -> bytes:
@@ -50,18 +27,6 @@ def q8_0(values: Floats) -> bytes:
     blocks["scale"] = 0.25
     blocks["quants"] = (values.reshape(-1, 32) * 4).astype(np.int8)
     return blocks.tobytes()
-
-
-def gguf(metadata: dict[str, Any], tensors: dict[str, tuple[int, tuple[int, ...], bytes]], version: int = 3) -> bytes:
-    """Return a file; tensors: name -> (type, shape with the slowest dimension first, data)."""
-    out = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(metadata))
-    out += b"".join(entry(key, value) for key, value in metadata.items())
-    data = b""
-    for name, (kind, shape, content) in tensors.items():
-        out += text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape[::-1])
-        out += struct.pack("<IQ", kind, len(data))
-        data += content + bytes(-len(content) % 32)
-    return out + bytes(-len(out) % 32) + data
 
 
 def quarters(rng: np.random.Generator, *shape: int) -> Floats:
