@@ -1,4 +1,5 @@
-"""What MODEL means on the command line: a folder, the name of a model that was pulled or converted, or `demo`."""
+"""What MODEL means on the command line: a folder or GGUF file, the name of a model that was pulled or converted, or
+`demo`."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import difflib
 from pathlib import Path
 from typing import Final
 
+from engine.checkpoint.gguf_files import is_gguf
 from engine.errors import EngineError
 from engine.files import reason
 
@@ -20,9 +22,9 @@ def demo_folder() -> Path:
     return paths.models_dir() / DEMO
 
 
-def is_model(folder: Path) -> bool:
-    """Whether there is a model's config.json in a folder."""
-    return (folder / "config.json").is_file()
+def is_model(path: Path) -> bool:
+    """Whether a path is a GGUF file, or a folder with one or with a model's config.json."""
+    return (path / "config.json").is_file() or (is_gguf(path) and path.exists())
 
 
 def disk_use(folder: Path) -> int:
@@ -40,7 +42,7 @@ def list_models() -> list[Path]:
     """
     home = paths.models_dir()
     try:
-        return sorted(folder for folder in home.iterdir() if is_model(folder))
+        return sorted(folder for folder in home.iterdir() if folder.is_dir() and is_model(folder))
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -48,7 +50,7 @@ def list_models() -> list[Path]:
 
 
 def resolve_model(text: str) -> Path:
-    """Return the folder that MODEL means. `demo` is accepted before it is built.
+    """Return the folder or GGUF file that MODEL means. `demo` is accepted before it is built.
 
     A folder wins over a name, so that a path that works today is not taken over by a later download.
     Raises EngineError that names what is wrong with the folder, or the names that come nearest.
@@ -70,14 +72,12 @@ def resolve_model(text: str) -> Path:
 
 def _complaint(text: str, path: Path) -> str:
     if path.is_file():
-        kind = "GGUF files are not read" if path.suffix == ".gguf" else "MODEL is the folder around it"
-        return f"{text}: this is a file; {kind}. Give a folder with config.json and *.safetensors"
+        return f"{text}: this is no GGUF file; MODEL is one, or a folder with config.json and *.safetensors"
     if path.is_dir():
-        inside = sorted(folder.parent for folder in path.glob("*/config.json")) or sorted(
-            folder.parent for folder in path.glob("snapshots/*/config.json")
-        )
-        hint = f"; did you mean {inside[0]}?" if inside else ", so no model folder"
-        return f"{text}: no config.json here{hint}"
+        found = (path.glob(depth + name) for depth in ("*/", "snapshots/*/") for name in ("config.json", "*.gguf"))
+        inside = next((folder for files in found for folder in sorted(file.parent for file in files)), None)
+        hint = f"; did you mean {inside}?" if inside else ", so no model folder"
+        return f"{text}: no config.json and no GGUF file here{hint}"
     names = [folder.name for folder in list_models()]
     near = difflib.get_close_matches(text, {*names, DEMO}, n=3, cutoff=0.5)
     if near:

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from pathlib import Path
 
+from engine.checkpoint.gguf_files import is_gguf, model_files
 from engine.errors import EngineError
 from engine.files import reason
 
@@ -20,6 +21,9 @@ BUILT_IN = ("default", "coding", "chat")
 NAME_MAX = 64
 _COMPONENT_MAX = 255
 """Bytes in a file name, on every file system in use."""
+_HASHED_BYTES = 1 << 20
+"""More than any config.json has, and more than the constants at the head of a GGUF file."""
+
 _DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 """Names that Windows keeps for devices, with any suffix."""
 
@@ -47,20 +51,25 @@ def check_name(name: str) -> str:
     return name
 
 
-def model_key(folder: Path) -> str:
+def model_key(path: Path) -> str:
     """Return the name under which a model's history is kept: the folder's name and a hash of its config.json.
 
-    Raises EngineError when there is no config.json to read.
+    Of a model as GGUF: the (first) file's name and a hash of how the file begins. Raises EngineError when there is
+    neither to read.
     """
-    config = folder / "config.json"
+    if is_gguf(path):
+        file = model_files(path)[0]
+        named = file.name  # not where a link leads: in the hub's cache that is a number
+    else:
+        file, named = path / "config.json", path.resolve().name
     try:
-        with config.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()[:8]
+        with file.open("rb") as stream:
+            digest = hashlib.sha256(stream.read(_HASHED_BYTES)).hexdigest()[:8]
     except FileNotFoundError:
-        raise EngineError(f"{folder}: no config.json here, so no model folder") from None
+        raise EngineError(f"{path}: no config.json and no GGUF file here, so no model folder") from None
     except OSError as error:
-        raise EngineError(f"{config}: cannot be read ({reason(error)})") from error
-    name = "".join(character if character.isprintable() else "_" for character in folder.resolve().name)
+        raise EngineError(f"{file}: cannot be read ({reason(error)})") from error
+    name = "".join(character if character.isprintable() else "_" for character in named)
     short = name.encode()[: _COMPONENT_MAX - len(digest) - 1].decode(errors="ignore")
     return f"{short}-{digest}"
 

@@ -89,11 +89,19 @@ def test_a_hub_cache_folder(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_and_a_file(tmp_path: Path) -> None:
-    assert "no config.json here" in complaint(str(tmp_path))
-    (tmp_path / "x.gguf").touch()
-    assert "GGUF files are not read" in complaint(str(tmp_path / "x.gguf"))
+    assert "no config.json and no GGUF file here, so no model folder" in complaint(str(tmp_path))
     (tmp_path / "model.safetensors").touch()
-    assert "folder around it" in complaint(str(tmp_path / "model.safetensors"))
+    assert "no GGUF file; MODEL is one, or a folder" in complaint(str(tmp_path / "model.safetensors"))
+
+
+def test_a_gguf_file_and_the_folder_around_it(tmp_path: Path) -> None:
+    folder = tmp_path / "as gguf"
+    folder.mkdir()
+    assert str(folder / "x.gguf") in complaint(str(folder / "x.gguf"))
+    (folder / "x.gguf").touch()
+    assert resolve_model(str(folder / "x.gguf")) == folder / "x.gguf"
+    assert resolve_model(str(folder)) == folder
+    assert complaint(str(tmp_path)).endswith(f"did you mean {folder}?")
 
 
 def test_list() -> None:
@@ -101,4 +109,7 @@ def test_list() -> None:
     two, one = install("b"), install("a")
     (paths.models_dir() / "unfinished").mkdir()
     (paths.models_dir() / "note.txt").touch()
-    assert list_models() == [one, two]
+    gguf = paths.models_dir() / "c"
+    gguf.mkdir()
+    (gguf / "model-00001-of-00002.gguf").touch()
+    assert list_models() == [one, two, gguf]

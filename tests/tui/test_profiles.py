@@ -101,13 +101,23 @@ def test_model_key_of_an_odd_folder_is_still_a_file_name(tmp_path: Path) -> None
 
 
 def test_model_key_needs_a_config(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match=r"no config\.json here"):
+    with pytest.raises(EngineError, match=r"no config\.json and no GGUF file here"):
         profiles.model_key(tmp_path)
-    with pytest.raises(EngineError, match=r"no config\.json here"):
+    with pytest.raises(EngineError, match=r"no config\.json and no GGUF file here"):
         profiles.model_key(tmp_path / "missing")
     (tmp_path / "config.json").mkdir()
     with pytest.raises(EngineError, match=r"config\.json: cannot be read"):
         profiles.model_key(tmp_path)
+
+
+def test_model_key_of_a_gguf_file_is_that_of_its_folder(tmp_path: Path) -> None:
+    file = tmp_path / "model-00001-of-00002.gguf"
+    file.write_bytes(b"GGUF one")
+    (tmp_path / "model-00002-of-00002.gguf").write_bytes(b"GGUF two")
+    digest = hashlib.sha256(b"GGUF one").hexdigest()[:8]
+    assert profiles.model_key(tmp_path) == profiles.model_key(file) == f"{file.name}-{digest}"
+    with pytest.raises(EngineError, match="no config"):
+        profiles.model_key(tmp_path / "missing.gguf")
 
 
 def test_usage_path_is_the_documented_place(tmp_path: Path) -> None:
