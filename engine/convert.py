@@ -19,17 +19,22 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from .checkpoint.files import ALIGN
+from .checkpoint.files import ALIGN, ModelFiles
+from .checkpoint.gguf_files import is_gguf, open_gguf
 from .checkpoint.index import Checkpoint
 from .errors import EngineError
 from .experts.source import merged_bytes
 from .families import read_spec
+from .families.quantisation import QUANTISATION_KEYS
+from .files import reason
 from .kernels.formats import I4G, I8R, LAYOUT
 from .kernels.packing import pack
 from .model.expert_layouts import merged_name
 from .model.spec import ModelSpec, Role
 from .model.tensors import PACKED_SUFFIX
 from .model.weights import Weights
+from .model.widening import float_tensors
+from .text.gguf import VOCABULARY, hub_files
 
 Floats = npt.NDArray[np.float32]
 
@@ -38,12 +43,20 @@ FORMATS: Final = {"int8": I8R, "int4": I4G}
 
 VERSION: Final = "1"
 
+_TEXTS: Final = (
+    "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json",
+    "special_tokens_map.json", "LICENSE",
+)  # fmt: skip
+
 _MATRICES: Final[tuple[Role, ...]] = (
     "embed", "head", "q", "k", "v", "o", "gate", "up", "down", "shared_gate", "shared_up", "shared_down",
-    "q_a", "q_b", "kv_a", "index_q", "index_k",
+    "q_a", "q_b", "kv_a", "index_q", "index_k", "in_qkvz", "in_qkv", "in_z", "in_conv", "out",
 )  # fmt: skip
-_HALVES: Final[tuple[Role, ...]] = ("kv_b",)
-"""Matrices kept as float16: latent attention multiplies with them from both sides, which no packed layout serves."""
+_HALVES: Final[tuple[Role, ...]] = (
+    "kv_b", "key_up", "value_up", "q", "o", "kv", "shared_gate_up", "in_ba", "in_b", "in_a",
+)  # fmt: skip
+"""Matrices kept as float16, because no packed layout serves their use: latent attention multiplies from both sides,
+experts of attention are stacked (only those q and o come here), some tensors hold several matrices, gates are small."""
 
 _HALF_LIMIT: Final = float(np.finfo(np.float16).max)
 _EXPERT_PARTS: Final[tuple[Role, ...]] = ("expert_gate", "expert_up", "expert_down")
@@ -74,6 +87,53 @@ def write_container(
     for name, data in files.items():
         _write(dst / name, data)
     Weights(Checkpoint.open(dst), spec)
+
+
+def convert_model(
+    src: Path,
+    dst: Path,
+    *,
+    expert_format: str = "int8",
+    dense_format: str = "int8",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
+    """Write the model `src`, a folder or a GGUF file, as a container into the folder `dst`; see `write_container`.
+
+    Weights that are quantised already are rounded a second time. The dense part is held in memory as it is written,
+    and one more tensor as float32. Raises EngineError for a model that cannot be opened or read.
+    """
+    checkpoint = open_gguf(src) if is_gguf(src) else Checkpoint.open(src)
+    files = hub_files(checkpoint.metadata, str(src)) if VOCABULARY in checkpoint.metadata else {}
+    spec = read_spec(checkpoint.config)
+    weights, opened = Weights(checkpoint, spec), ModelFiles(direct=False)
+    try:
+        write_container(
+            dst,
+            float_tensors(weights, spec, opened),
+            _unquantised(checkpoint.config),
+            files | _beside(src),
+            expert_format=expert_format,
+            dense_format=dense_format,
+            progress=progress,
+        )
+    finally:
+        opened.close()
+
+
+def _unquantised(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config that says nothing of how its weights were quantised."""
+    kept = {key: value for key, value in config.items() if key not in QUANTISATION_KEYS}
+    if isinstance(kept.get("text_config"), Mapping):
+        kept["text_config"] = _unquantised(kept["text_config"])
+    return kept
+
+
+def _beside(src: Path) -> dict[str, bytes]:
+    """The files of a folder that say how to talk to the model."""
+    try:
+        return {name: (src / name).read_bytes() for name in _TEXTS if (src / name).is_file()}
+    except OSError as error:
+        raise EngineError(f"{error.filename or src}: cannot be read ({reason(error)})") from None
 
 
 def _write(path: Path, data: bytes) -> None:

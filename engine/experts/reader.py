@@ -34,6 +34,23 @@ class _Job(NamedTuple):
     done: Callable[[EngineError | None], None]
 
 
+def fill_slot(files: ModelFiles, fetch: ExpertFetch, slot: memoryview, staging: memoryview) -> None:
+    """Read an expert into a slot, by way of `staging` where it has to be arranged. Raises ReadError."""
+    if fetch.arrange is None:
+        _read(files, fetch.reads, slot)
+        return
+    _read(files, fetch.reads, staging)
+    raw = [np.frombuffer(staging, np.uint8, nbytes, start) for start, nbytes in fetch.ranges]
+    fetch.arrange(raw, np.frombuffer(slot, np.uint8))
+
+
+def _read(files: ModelFiles, reads: tuple[ExpertRead, ...], target: memoryview) -> None:
+    for read in reads:
+        _, length = aligned_span(read.offset, read.nbytes)
+        file = files[files.number(read.file)]
+        file.read_span(read.offset, read.nbytes, target[read.region : read.region + length])
+
+
 class ReaderPool:
     """Fetches experts in the order asked. Used by one thread at a time, `fetch_aside` apart."""
 
@@ -65,21 +82,10 @@ class ReaderPool:
         while (job := self._jobs.get()) is not None:
             error = None
             try:
-                if job.fetch.arrange is None:
-                    self._read(job.fetch.reads, job.slot)
-                else:
-                    self._read(job.fetch.reads, staging)
-                    raw = [np.frombuffer(staging, np.uint8, nbytes, start) for start, nbytes in job.fetch.ranges]
-                    job.fetch.arrange(raw, np.frombuffer(job.slot, np.uint8))
+                fill_slot(self._files, job.fetch, job.slot, staging)
             except EngineError as failure:
                 error = failure
             job.done(error)
-
-    def _read(self, reads: tuple[ExpertRead, ...], target: memoryview) -> None:
-        for read in reads:
-            _, length = aligned_span(read.offset, read.nbytes)
-            file = self._files[self._files.number(read.file)]
-            file.read_span(read.offset, read.nbytes, target[read.region : read.region + length])
 
     def close(self) -> None:
         """End the threads; fetches under way are finished first."""

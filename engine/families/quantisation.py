@@ -9,7 +9,7 @@ from ..errors import UnsupportedModelError
 from ..model.spec import Quantisation
 from .config import Config, shown
 
-_KEYS = ("quantization_config", "compression_config")
+QUANTISATION_KEYS = ("quantization_config", "compression_config")
 """Where configs keep it; the second is compressed-tensors' older name."""
 
 
@@ -17,7 +17,7 @@ def read_quantisation(values: Mapping[str, Any]) -> Quantisation | None:
     """What a config, or the text model nested in it, says; UnsupportedModelError names what cannot be read."""
     nested = values.get("text_config")
     places = [values, nested] if isinstance(nested, Mapping) else [values]
-    found = next((place[key] for place in places for key in _KEYS if place.get(key)), None)
+    found = next((place[key] for place in places for key in QUANTISATION_KEYS if place.get(key)), None)
     if found is None:
         return None
     if not isinstance(found, Mapping):

@@ -156,5 +156,13 @@ def _all(stored: Stored, read: Read) -> Sequence[Bytes]:
 
 
 def unpacked(stored: Stored, read: Read) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-    """What a matrix stands for, float32 [n, k]."""
-    return stored.unpack(_all(stored, read), 0, stored.n)
+    """What a matrix stands for, float32 [n, k]; read piece after piece where that can be."""
+    if not stored.sliced:
+        return stored.unpack(_all(stored, read), 0, stored.n)
+    values = np.empty((stored.n, stored.k), np.float32)
+    step = max(1, _PIECE // stored.row_bytes)
+    for row in range(0, stored.n, step):
+        rows = min(step, stored.n - row)
+        raw = [read(part, None) for part in stored.ranges(row, rows)]
+        values[row : row + rows] = stored.unpack(raw, row, rows)
+    return values

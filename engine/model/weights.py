@@ -37,7 +37,8 @@ class Matrix:
 class Weights:
     """The tensors of one model by role: found and checked when constructed, read by `load`.
 
-    experts: where the routed experts lie on disk. dense_bytes: what the rest takes in memory.
+    experts: where the routed experts lie on disk. dense: all other tensors by hub name, with their shape there.
+    dense_bytes: what these take in memory.
     """
 
     def __init__(self, checkpoint: Checkpoint, spec: ModelSpec) -> None:
@@ -45,6 +46,7 @@ class Weights:
         _ask(tensors)
         self.experts = find_experts(tensors)
         tensors.refuse_leftovers()
+        self.dense = tensors.dense
         self._items: dict[tuple[Role, int], Item] = tensors.items
         self.dense_bytes = sum(_padded(item.nbytes) for item in self._items.values())
         self._block: Block | None = None

@@ -109,6 +109,18 @@ def load_gguf(metadata: Mapping[str, Any], origin: str) -> tuple[Tokenizer, Chat
     return tokenizer, ChatTemplate(template, tokenizer, origin) if isinstance(template, str) else None
 
 
+def hub_files(metadata: Mapping[str, Any], origin: str) -> dict[str, bytes]:
+    """The same as the files of a hub folder, by name. Raises CheckpointError like `load_gguf`."""
+    vocabulary = _Vocabulary(metadata, origin)
+    config, template = vocabulary.config(), metadata.get("tokenizer.chat_template")
+    if isinstance(template, str):
+        config["chat_template"] = template
+    return {
+        name: json.dumps(value, ensure_ascii=False).encode()
+        for name, value in {"tokenizer.json": vocabulary.description(), "tokenizer_config.json": config}.items()
+    }
+
+
 class _Vocabulary:
     """A GGUF file's vocabulary, checked."""
 
