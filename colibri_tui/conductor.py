@@ -148,6 +148,7 @@ class Conductor:
         finally:
             if self._arriving is session:
                 self._arriving = None
+                self.keep_draft(self._draft)
         self._pump()
 
     async def _find(self, session: Session, found: ConversationSummary | None) -> None:
@@ -190,13 +191,16 @@ class Conductor:
         self._turn = 0
         if self.session.has_reply:
             self.session.finish(*_ENDED["user"])
+        if draft.strip() or self.session.queue:
+            self._arriving = None
         self.keep_draft(draft)
 
     def keep_draft(self, draft: str) -> None:
         """Store what is written in the composer, and what is queued before it: neither is sent yet."""
         self._draft = draft
         unsent = [text for text in (*self.session.queue, draft) if text.strip()]
-        self._journal.set_draft(self.session.conversation, "\n\n".join(unsent))
+        if self._arriving is None:  # else what is stored has yet to be read
+            self._journal.set_draft(self.session.conversation, "\n\n".join(unsent))
 
     def _leave(self) -> None:
         """End what is under way before another conversation takes its place."""

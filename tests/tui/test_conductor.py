@@ -149,6 +149,34 @@ async def arrive(stage: Play) -> None:
     await stage.conductor.come_back()
 
 
+async def test_a_prompt_sent_before_the_stored_draft_was_read_is_not_taken_for_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLIBRI_TUI_HOME", str(tmp_path / "home"))
+    stage = Play(tmp_path)
+    stage.journal.set_draft(None, "of yesterday")
+    stage.conductor.open(stage.folder)
+    stage.ready()
+    stage.conductor.submit("hello")
+    stage.conductor.keep_draft("of today")
+    await arrive(stage)
+    assert stage.view.draft == "of yesterday"
+    assert stage.view.lines == ["hello", ""]
+    assert stage.journal.ask(lambda store: store.get_draft(None)).result() == ""
+    row = stage.conductor.session.conversation.result()
+    assert stage.journal.ask(lambda store: store.get_draft(row)).result() == "of today"
+    stage.journal.close()
+
+
+@pytest.mark.parametrize(("draft", "kept"), [("", "of yesterday"), ("of today", "of today")])
+def test_closing_before_the_stored_draft_was_read_keeps_it_unless_there_is_a_newer(tmp_path, monkeypatch, draft, kept):
+    monkeypatch.setenv("COLIBRI_TUI_HOME", str(tmp_path / "home"))
+    stage = Play(tmp_path)
+    stage.journal.set_draft(None, "of yesterday")
+    stage.conductor.open(stage.folder)
+    stage.conductor.close(draft)
+    assert stage.journal.ask(lambda store: store.get_draft(None)).result() == kept
+    stage.journal.close()
+
+
 class TestATurn:
     def test_from_prompt_to_answer(self, stage):
         stage.conductor.submit("hello")
