@@ -17,7 +17,7 @@ class Command:
 
     action: the chat screen's `action_<name>`. key: a Textual key, '' for none; priority: it wins over the composer.
     footer: shown in the footer under this word. slash: names typed in the composer, the first one is shown.
-    argument: what may follow the name, in capitals; '' when nothing may.
+    argument: what may follow the name, in capitals; '' when nothing may. palette: whether the palette offers it.
     """
 
     action: str
@@ -28,6 +28,11 @@ class Command:
     footer: str = ""
     slash: tuple[str, ...] = ()
     argument: str = ""
+    palette: bool = True
+
+    def call(self, argument: str = "") -> str:
+        """Return the action in Textual's notation, with what followed the name."""
+        return f"{self.action}({argument!r})" if argument else self.action
 
     @property
     def usage(self) -> str:
@@ -36,13 +41,21 @@ class Command:
 
 
 COMMANDS = (
-    Command("stop", "Stop", "Stop the answer. Before its first word the prompt comes back", "escape", footer="Stop"),
+    Command(
+        "stop",
+        "Stop",
+        "Stop the answer. Before its first word the prompt comes back",
+        "escape",
+        footer="Stop",
+        palette=False,
+    ),
     Command(
         "interrupt",
         "Interrupt",
         "Stop the answer; when idle, clear the draft; twice quits",
         "ctrl+c",
         priority=True,
+        palette=False,
     ),
     Command("help", "Help", "Keys and commands", "f1", footer="Help", slash=("/help",)),
     Command("atlas", "Atlas on the whole screen", "The expert map on the whole screen, and back", "f2", footer="Atlas"),
@@ -74,6 +87,7 @@ COMMANDS = (
         "Learn into, and start from, another history; restarts the engine",
         slash=("/profile",),
         argument="NAME",
+        palette=False,
     ),
     Command("plan", "Memory plan", "Show where the memory goes", "f9", slash=("/plan",)),
     Command("view", "Atlas: heat or tiers", "Switch the atlas between use and place", slash=("/view",)),
@@ -88,7 +102,7 @@ COMMANDS = (
     Command("quit", "Quit", "End the program", "ctrl+q", True, slash=("/quit", ":q")),
 )
 BY_NAME = {name: command for command in COMMANDS for name in command.slash}
-_NAME = re.compile(r"[/:][a-z]+")
+_NAME = re.compile(r"[/:][a-z]+(-[a-z]+)*")
 
 
 class UnknownCommandError(ValueError):

@@ -94,7 +94,7 @@ class ColibriApp(App[int]):
         """Offer everything of the one table of commands, and what only the palette has."""
         if isinstance(screen, ChatScreen):
             for command in COMMANDS:
-                if command.action not in ("stop", "interrupt", "profile"):
+                if command.palette:
                     action = partial(screen.run_action, command.action)
                     yield SystemCommand(command.title, command.help, action)
             yield from (

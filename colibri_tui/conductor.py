@@ -1,89 +1,28 @@
-"""What happens when: between a person's wishes, the engine's messages, the conversation and the screen.
+"""What a person wishes: models, profiles, conversations, prompts.
 
-The conductor decides; the screen, which it knows as a `View`, draws. Everything runs in the screen's loop. Messages
-count only while they belong to the turn that is shown: an answer that was given up may go on for a layer.
+The conductor decides; the screen, which it knows as a `View`, draws. Everything runs in the screen's loop. What becomes
+of a prompt once it is sent is the business of `turns`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-from typing import Final
 
-from colibri_tui import engine_link as link
-from colibri_tui.conversations import INTERRUPTED, Conversations, ConversationSummary
+from colibri_tui.conversations import Conversations, ConversationSummary
 from colibri_tui.database import StoreError
-from colibri_tui.engine_link import EngineLink, LinkState
-from colibri_tui.journal import Journal, Result
-from colibri_tui.launch import Launch
-from colibri_tui.model_slot import ModelSlot
+from colibri_tui.engine_link import LinkState
+from colibri_tui.journal import Result
 from colibri_tui.profiles import check_name
-from colibri_tui.session import CUT, DONE, ERROR, STOPPED, EngineMessages, Session
-from colibri_tui.view import View
-from colibri_tui.widgets.loading import progress_text
-from colibri_tui.widgets.status_line import Stage, Status, lossy_options
+from colibri_tui.session import Session
+from colibri_tui.turns import CHOOSE, ENDED, STARTING, Turns
+from colibri_tui.widgets.status_line import Stage
 from engine.errors import EngineError
-from engine.events import StopReason, Turn
-
-_ENDED: Final[dict[StopReason, tuple[str, str]]] = {
-    "eos": (DONE, ""),
-    "length": (CUT, "cut off at the length limit; Alt+M continues"),
-    "user": (STOPPED, "stopped; Alt+M continues"),
-    "error": (ERROR, ""),
-}
-STARTING: Final = ("starting the engine", 0, 0)
-NO_WORDS: Final = "the model ended its answer without a word"
-RESTART: Final = ("restart", "restart")
-RESTART_SMALLER: Final = ("restart_smaller", "restart with less memory")
-CHOOSE: Final = ("models", "choose a model")
-QUIT: Final = ("quit", "quit")
 
 
-class Conductor:
-    """One per application. `model` is the model's place, `session` the conversation, `last_turn` its last figures."""
-
-    def __init__(self, view: View, engine: EngineLink, journal: Journal, launch: Launch) -> None:
-        self._view = view
-        self._engine = engine
-        self._journal = journal
-        self.model = ModelSlot(engine, launch)
-        self.session = Session(journal, "", launch.profile)
-        self.last_turn: Turn | None = None
-        self._turn = 0  # the engine's number of the turn whose messages count; 0: none does
-        self._draft = ""
-        self._arriving: Session | None = None  # waits for a stored conversation
-        self._stage = Stage.NO_MODEL
-        self._detail = ""
-        self._progress = STARTING
-
-    @property
-    def status(self) -> Status:
-        """What the status line says, but for what the telemetry adds."""
-        turn, ready = self.last_turn, self.model.ready
-        return Status(
-            stage=self._stage,
-            detail=self._detail,
-            model=self.model.name,
-            profile=self.model.profile if self.model.folder else "",
-            lossy=lossy_options(self.model.options),
-            queued=len(self.session.queue),
-            tok_s=turn.tok_s if turn and turn.tokens > 1 else None,
-            ttft_s=turn.ttft_s if turn and turn.tokens else None,
-            context=ready.context if ready else 0,
-        )
-
-    @property
-    def answering(self) -> bool:
-        """Whether there is an answer to stop."""
-        return self.session.running is not None
-
-    @property
-    def progress(self) -> tuple[str, int, int] | None:
-        """What is being loaded: stage, done, total; None when nothing is."""
-        return self._progress if self._engine.state is LinkState.LOADING else None
+class Conductor(Turns):
+    """One per application: everything a person can ask for that changes more than the screen."""
 
     # Models and profiles
 
@@ -190,7 +129,7 @@ class Conductor:
         """The program ends: keep what was said, and what was not sent. A prompt without an answer is found again."""
         self._turn = 0
         if self.session.has_reply:
-            self.session.finish(*_ENDED["user"])
+            self.session.finish(*ENDED["user"])
         if draft.strip() or self.session.queue:
             self._arriving = None
         self.keep_draft(draft)
@@ -213,7 +152,7 @@ class Conductor:
             return
         self._engine.stop()
         if self.session.has_reply:
-            self._end(*_ENDED["user"])
+            self._end(*ENDED["user"])
         else:
             self._withdraw()
 
@@ -278,168 +217,3 @@ class Conductor:
             return True
         self._view.tell(f"Not now: {self._stage.value}.")
         return False
-
-    def _begin(self, messages: EngineMessages, *, continue_final: bool = False) -> None:
-        if self.model.telemetry is not None:
-            self.model.telemetry.begin_turn()
-        sampling = self._engine.defaults
-        assert sampling is not None, "a link that is ready has its model's defaults"
-        try:
-            self._turn = self._engine.chat(messages, sampling, continue_final=continue_final)
-        except EngineError as error:  # it died a moment ago, and its last message is on its way
-            self._fail(ERROR)
-            self._view.tell(str(error), "error")
-            return
-        self._set(Stage.PROMPT)
-        self._view.turn_began()
-        self._view.state_changed()
-
-    def stop(self) -> None:
-        """Stop the answer; before its first token its prompt comes back. What is queued comes back as well."""
-        self._take_queue_back()  # each comes back above the last, so the first one last
-        if self.session.running is not None:
-            self._engine.stop()
-            if self.session.has_reply:
-                self._set(Stage.STOPPING)
-            else:
-                self._withdraw()
-        self._view.state_changed()
-
-    def _withdraw(self) -> None:
-        """Take the running prompt out of the conversation and give it back."""
-        self._turn = 0
-        if text := self.session.withdraw():
-            self._view.take_back()
-            self._view.put_back(text)
-        else:
-            self._view.show_conversation(self.session.messages)
-        self._set(Stage.STOPPING if self._engine.state is LinkState.BUSY else Stage.READY)
-        self._view.turn_ended(None)
-
-    def _take_queue_back(self) -> None:
-        queue, self.session.queue = self.session.queue, []
-        if queue:
-            self._view.put_back("\n\n".join(queue))
-
-    def _end(self, status: str, note: str, turn: Turn | None = None) -> None:
-        """End the running answer."""
-        self._turn = 0
-        self.session.finish(status, note, asdict(turn) if turn else None)
-        self._view.end_reply(status, note)
-        self._view.turn_ended(turn)
-
-    # What the engine says
-
-    def hear(self, message: link.EngineMessage) -> None:
-        """Take a message of the engine."""
-        if self._view.gone:
-            return
-        match message:
-            case link.EngineLoading():
-                self._hear_loading(message)
-            case link.EngineReady():
-                self._hear_ready(message)
-            case link.EnginePrefill():
-                self._hear_prefill(message)
-            case link.EngineText():
-                self._hear_text(message)
-            case link.EngineTurn():
-                self._hear_turn(message)
-            case link.EngineNotice():
-                self._view.tell(message.text)
-            case link.EngineError(fatal=True):
-                self._hear_refusal(message)
-            case link.EngineError():
-                self._hear_error(message)
-            case link.EngineDied():
-                self._hear_death(message)
-
-    def _hear_loading(self, message: link.EngineLoading) -> None:
-        """Progress before the model is ready."""
-        self._progress = (message.stage, message.done, message.total)
-        self._set(Stage.LOADING, progress_text(*self._progress))
-        self._view.state_changed()
-
-    def _hear_ready(self, message: link.EngineReady) -> None:
-        """The model is loaded."""
-        self.model.loaded(message.info)
-        self._set(Stage.READY)
-        self._view.model_changed()
-        # What is alive now stays: collections during an answer need not walk through it again and again. Young
-        # objects are collected in small numbers: 5 000 take 4 ms, 50 000 take 40, which a key would wait for.
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(5_000, 5, 1000)
-        self._pump()
-        self._view.state_changed()
-
-    def _hear_prefill(self, message: link.EnginePrefill) -> None:
-        """Some of the prompt was read."""
-        if message.turn == self._turn and message.total:
-            words = f"{message.done}/{message.total}"
-            self._set(Stage.PROMPT, words)
-            self._view.show_progress(f"reading the prompt {words}", message.done / message.total)
-            self._view.state_changed()
-
-    def _hear_text(self, message: link.EngineText) -> None:
-        """More of the answer."""
-        if message.turn != self._turn:
-            return
-        self.session.feed(message.text)
-        self._view.show_text(message.text)
-        if self._stage is Stage.PROMPT:
-            self._set(Stage.ANSWERING)
-            self._view.state_changed()
-
-    def _hear_turn(self, message: link.EngineTurn) -> None:
-        """The turn is over."""
-        turn = message.summary
-        if message.turn == self._turn:
-            self.last_turn = turn
-            if turn.stop == "user" and not self.session.has_reply:
-                self._withdraw()
-            else:
-                if not self.session.has_reply:
-                    self.session.feed("")
-                status, note = _ENDED[turn.stop]
-                self._end(status, note if message.text or note else NO_WORDS, turn)
-        self._rest()
-
-    def _hear_refusal(self, message: link.EngineError) -> None:
-        """The model cannot be loaded."""
-        self._set(Stage.REFUSED)
-        self._take_queue_back()
-        self._view.tell(message.text, "error", (CHOOSE, QUIT))
-        self._view.state_changed()
-
-    def _hear_error(self, message: link.EngineError) -> None:
-        """The turn cannot be done."""
-        if message.turn == self._turn:
-            self._fail(ERROR)
-        self._view.tell(message.text, "error")
-        self._rest()
-
-    def _hear_death(self, message: link.EngineDied) -> None:
-        """The engine's process is gone."""
-        if self.session.running is not None:
-            self._fail(INTERRUPTED)
-        self._set(Stage.DIED)
-        self._view.tell(message.text, "error", (RESTART, RESTART_SMALLER, QUIT))
-        self._view.state_changed()
-
-    def _fail(self, status: str) -> None:
-        """End the running turn: the engine could not."""
-        if self.session.has_reply:
-            self._end(status, "")
-        else:
-            self._withdraw()
-
-    def _rest(self) -> None:
-        """The engine is idle again."""
-        self._set(Stage.READY)
-        self._pump()
-        self._view.state_changed()
-
-    def _set(self, stage: Stage, detail: str = "") -> None:
-        self._stage, self._detail = stage, detail

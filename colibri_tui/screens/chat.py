@@ -126,10 +126,8 @@ class ChatScreen(ChatView):
             return
         if command is None:
             self.conductor.submit(message.text)
-        elif command[0].argument:
-            self.action_profile(command[1])
         else:
-            await self.run_action(command[0].action)
+            await self.run_action(command[0].call(command[1]))
 
     @on(Transcript.Action)
     async def _action(self, message: Transcript.Action) -> None:

@@ -1,6 +1,7 @@
 from collections import Counter
 
 import pytest
+from textual.actions import parse as parse_action
 
 from colibri_tui.actions import BY_NAME, COMMANDS, UnknownCommandError, parse
 from colibri_tui.screens.chat import ChatScreen
@@ -34,6 +35,12 @@ def test_arguments():
     assert parse("/profile  coding ") == (BY_NAME["/profile"], "coding")
     with pytest.raises(UnknownCommandError, match="/new takes no argument"):
         parse("/new thing")
+
+
+def test_an_argument_reaches_the_action_as_it_was_typed():
+    name, arguments = parse_action(BY_NAME["/profile"].call('it\'s \\ "both"'))[1:]
+    assert (name, arguments) == ("profile", ('it\'s \\ "both"',))
+    assert BY_NAME["/new"].call() == "new"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from colibri_tui.conductor import CHOOSE, NO_WORDS, QUIT, RESTART, RESTART_SMALLER, Conductor
+from colibri_tui.conductor import Conductor
 from colibri_tui.conversations import Conversations
 from colibri_tui.engine_link import (
     EngineDied,
@@ -25,6 +25,7 @@ from colibri_tui.engine_link import (
 from colibri_tui.journal import Journal
 from colibri_tui.launch import Launch
 from colibri_tui.settings import Settings
+from colibri_tui.turns import CHOOSE, NO_WORDS, QUIT, RESTART, RESTART_SMALLER
 from colibri_tui.widgets.status_line import Stage
 from engine.board import Board
 from engine.events import Turn
