@@ -65,6 +65,29 @@ class Counter(IntEnum):
     DENSE_NS = 22
     HEAD_NS = 23
     SAMPLING_NS = 24
+    PREVIOUS_FOUND = 25  # of the experts decode rows chose, those the token before chose too
+    PREVIOUS_WANTED = 26  # chosen where there was a token before
+    NEXT_FOUND = 27  # those that the layer's router foresaw from the state one layer earlier; with look-ahead only
+    NEXT_WANTED = 28
+    SECOND_FOUND = 29  # from two layers earlier
+    SECOND_WANTED = 30
+    AHEAD_READS = 31  # experts read on a guess
+    AHEAD_USEFUL = 32  # of them, those the layer then chose; with AHEAD_WASTED what has been decided so far
+    AHEAD_WASTED = 33
+
+
+class LayerCell(IntEnum):
+    """Indices into a row of `Board.by_layer`. All are of the running turn, or of the last one."""
+
+    PIN = 0  # decode look-ups by where the expert was found
+    CACHE = 1
+    DISK = 2
+    PREFILL_PIN = 3
+    PREFILL_CACHE = 4
+    PREFILL_DISK = 5
+    KEPT = 6  # experts that the last token used
+    KEPT_SUM = 7  # the same, summed over decode rows
+    KEPT_ROWS = 8  # rows in that sum
 
 
 COUNTERS = 64
@@ -78,6 +101,7 @@ def _layout(layers: int, experts: int) -> dict[str, tuple[int, tuple[int, ...], 
         ("heat", (layers, experts), np.uint32),
         ("last_use", (layers, experts), np.uint32),
         ("tier", (layers, experts), np.uint8),
+        ("by_layer", (layers, len(LayerCell)), np.int64),
     ]
     offset = 0
     placed: dict[str, tuple[int, tuple[int, ...], Any]] = {}
@@ -95,6 +119,7 @@ class Board:
     heat: how often each expert was chosen, history included (uint32, the counts of `.coli_usage`).
     last_use: the value of Counter.CLOCK when it was last chosen; 0 = not since the model was opened.
     tier: a `Tier`.
+    by_layer: int64 [layers, len(LayerCell)], what each layer did in this turn; zeroed when one begins.
     """
 
     def __init__(self, layers: int, experts: int, shared: SharedMemory | None = None) -> None:
@@ -111,6 +136,7 @@ class Board:
         self.heat: npt.NDArray[np.uint32] = views["heat"]
         self.last_use: npt.NDArray[np.uint32] = views["last_use"]
         self.tier: npt.NDArray[np.uint8] = views["tier"]
+        self.by_layer: npt.NDArray[np.int64] = views["by_layer"]
 
     @classmethod
     def create_shared(cls, layers: int, experts: int) -> Board:
@@ -137,5 +163,6 @@ class Board:
             self.counters = np.zeros(0, np.int64)
             self.heat = self.last_use = empty.astype(np.uint32)
             self.tier = empty.astype(np.uint8)
+            self.by_layer = empty.astype(np.int64)
             self._shared.close()
             self._shared = None

@@ -25,6 +25,7 @@ from .events import Event, Loading, Notice, Plan, Ready, Repin
 from .experts.placement import Placement
 from .experts.policies import FUNCTIONS, compile_policies, state_bytes
 from .experts.reader import READERS, ReaderPool
+from .experts.recent import recent_bytes
 from .experts.streaming import Streamer
 from .experts.trace import RouteTrace
 from .families import read_spec
@@ -152,7 +153,9 @@ class Engine:
             moe_layers=len(spec.moe_layers),
             experts=spec.experts,
             top_k=spec.top_k,
-            work_fixed=fixed + len(spec.layers) * state_bytes(self._policy, spec.experts),
+            work_fixed=fixed
+            + len(spec.layers) * state_bytes(self._policy, spec.experts)
+            + recent_bytes(len(spec.layers), spec.top_k),
             work_per_row=per_row,
             max_context=spec.max_context,
         )
@@ -308,6 +311,7 @@ class Engine:
         self._stopping.clear()
         self.model.clear_stop()
         self.model.on_route = self._on_route
+        self.board.by_layer[:] = 0
 
     def repin_for(self, history: str | Path) -> list[str]:
         """Go on with another history (a profile's), between turns: save this one, load that, pin what it ranks highest.

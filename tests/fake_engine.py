@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine import errors
-from engine.board import Board, Counter, Phase, Tier
+from engine.board import Board, Counter, LayerCell, Phase, Tier
 from engine.events import Event, Hits, Loading, Notice, Plan, Prefill, Ready, Repin, StopReason, Token, Turn
 from engine.options import EngineOptions
 from engine.plan import describe
@@ -184,6 +184,7 @@ class FakeEngine:
             )
         time.sleep(script.stop_deaf_s)
         self._stop.clear()
+        board.by_layer[:] = 0
         start = time.perf_counter()
         stop: StopReason = "eos"
         before = self._router.hits()
@@ -300,12 +301,13 @@ class _Router:
         noise = self._random.gumbel(size=self._scores.shape)
         chosen = np.argsort(-(self._scores + noise), axis=1)[:, : self._k]
         base = Counter.PREFILL_PIN if prefill else Counter.HITS_PIN
+        cell = LayerCell.PREFILL_PIN if prefill else LayerCell.PIN
         for layer, experts in zip(self._moe, chosen, strict=True):
             tiers = board.tier[layer, experts]
-            counters[base] += np.count_nonzero(tiers == Tier.PIN)
-            counters[base + 1] += np.count_nonzero(tiers == Tier.CACHE)
+            found = [np.count_nonzero(tiers == tier) for tier in (Tier.PIN, Tier.CACHE, Tier.DISK)]
+            counters[base : base + 3] += found
+            board.by_layer[layer, cell : cell + 3] += found
             missed = experts[tiers == Tier.DISK]
-            counters[base + 2] += len(missed)
             counters[Counter.BYTES_READ] += len(missed) * 1_000_000
             board.heat[layer, experts] += 1
             board.last_use[layer, experts] = counters[Counter.CLOCK]
@@ -319,6 +321,9 @@ class _Router:
         if not prefill:
             counters[Counter.KEFF_SUM] += self._k * len(self._moe)
             counters[Counter.KEFF_ROWS] += len(self._moe)
+            board.by_layer[self._moe, LayerCell.KEPT] = self._k
+            board.by_layer[self._moe, LayerCell.KEPT_SUM] += self._k
+            board.by_layer[self._moe, LayerCell.KEPT_ROWS] += 1
 
 
 def _words(text: str) -> list[int]:

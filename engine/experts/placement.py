@@ -16,6 +16,7 @@ from ..board import Board, Counter, Tier
 from ..kernels.memory import Block
 from .policies import POLICIES, forwards, make_state, settle
 from .policies.state import ORDER
+from .recent import RecentChoices
 
 EMPTY = -1
 LOG_ROWS = 256
@@ -56,7 +57,7 @@ class Placement:
 
     slot_of: int32 [layers, experts], the slot of an expert in memory or EMPTY. pinned: bool [layers, experts], meant to
     be pinned, in memory already or not. reserved: by layer, expert -> slot: set aside for what is yet to be loaded in
-    the background, pinned or not.
+    the background, pinned or not. recent: what the last tokens chose.
 
     `pins` slots are for the pinned, `cap` for every layer's others; what is left of `slots` serves all layers, so there
     is always at least one that a layer may read into.
@@ -71,6 +72,7 @@ class Placement:
         self.pinned = np.zeros((board.layers, board.experts), np.bool_)
         self.reserved: list[dict[int, int]] = [{} for _ in range(board.layers)]
         self.log = RouteLog(board.layers, 0 if cap >= board.experts else LOG_ROWS, top_k)
+        self.recent = RecentChoices(board.layers, top_k)
         self._board = board
         self._free = list(range(slots - 1, -1, -1))
         self._policy = POLICIES[policy]

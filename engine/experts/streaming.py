@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ..board import Board, Counter, Tier
+from ..board import Board, Counter, LayerCell, Tier
 from .ahead import Ahead
 from .placement import EMPTY, Choices, Placement
 from .reader import ReaderPool
@@ -113,7 +113,7 @@ class Streamer:
 
     def _count(self, layer: int, hits: Jobs, misses: int, hit_counter: Counter) -> None:
         pinned = int(np.count_nonzero(self._board.tier[layer, hits] == Tier.PIN))
-        counters = self._board.counters
-        counters[hit_counter] += pinned
-        counters[hit_counter + 1] += len(hits) - pinned
-        counters[hit_counter + 2] += misses
+        found = (pinned, len(hits) - pinned, misses)
+        self._board.counters[hit_counter : hit_counter + 3] += found
+        cell = LayerCell.PIN if hit_counter == Counter.HITS_PIN else LayerCell.PREFILL_PIN
+        self._board.by_layer[layer, cell : cell + 3] += found

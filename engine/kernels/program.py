@@ -11,7 +11,16 @@ from typing import Any
 
 from numba import njit
 
-from . import ops_attention, ops_basic, ops_experts, ops_index, ops_latent, ops_mixed_attention, ops_recurrent
+from . import (
+    ops_attention,
+    ops_basic,
+    ops_experts,
+    ops_index,
+    ops_latent,
+    ops_mixed_attention,
+    ops_recurrent,
+    ops_routing,
+)
 from .pointers import i64
 from .records import (
     ATTEND,
@@ -76,7 +85,7 @@ def _basic(op: Any, state: Any, sync: int, scratch: int) -> None:
 @njit(cache=True, nogil=True)
 def _mixture(op: Any, m: Any, state: Any, sync: int, scratch: int) -> None:
     if op.code == ROUTE:
-        ops_experts.route(m, state, sync, scratch)
+        ops_routing.route(m, state, sync, scratch)
     elif op.code == EXPERTS_UP:
         ops_experts.experts_up(m, state, sync, scratch, state[MAX_ROWS])
     elif op.code == EXPERTS_QUANTIZE:
@@ -141,7 +150,7 @@ def run(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, thre
             _recurrent(op, tables.deltas[op.index], state, sync, scratch)
         elif op.code == UNION:
             if number == 0:
-                ops_experts.union(tables.mixtures[op.index], state)
+                ops_routing.union(tables.mixtures[op.index], state)
         elif op.code == LAYER:
             if number == 0:
                 counters[BOARD_LAYER] = op.index

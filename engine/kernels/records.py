@@ -157,7 +157,12 @@ MIXTURE = np.dtype(
         ("renormalise", "i8"), ("renorm_eps", "f8"), ("scaling", "f8"), ("expert_scale", "i8"),
         ("top_p", "f8"),  # expert_scale: 0 or float32 [experts]
         ("ids", "i8"), ("weights", "i8"), ("kept", "i8"),  # int32 [rows, top_k], float32 [rows, top_k], int32 [rows]
-        ("heat", "i8"), ("last_use", "i8"), ("tier", "i8"),  # this layer's rows of the board
+        ("heat", "i8"), ("last_use", "i8"), ("tier", "i8"), ("cells", "i8"),  # this layer's rows of the board
+        ("recent", "i8"), ("recent_kept", "i8"), ("recent_clock", "i8"),  # int32 [room, top_k], [room], uint32 [room]
+        ("recent_count", "i8"), ("recent_room", "i8"),  # int64 cell: rows ever noted
+        ("foreseen", "i8"), ("foreseen_kept", "i8"),  # one token's choice as foreseen a layer earlier, as ids and kept
+        ("foreseen2", "i8"), ("foreseen2_kept", "i8"),  # two layers earlier; 0: not foreseen
+        ("ahead", "i8"), ("ahead_kept", "i8"), ("ahead_slots", "i8"),  # the next mixture's `foreseen` and `slot_of`
         ("log", "i8"), ("log_kept", "i8"), ("logged", "i8"), ("log_room", "i8"),  # as ids and kept; int64 cell; rows
         ("slot_of", "i8"), ("parts", "i8"),  # int32 [experts]; int32 [experts, 3]: gate, up, down inside a slot
         ("arena", "i8"), ("slot_bytes", "i8"),

@@ -262,7 +262,7 @@ class Builder:
 
     def _mixture_record(self, layer: int, mixture: Mixture, lossy: Lossy, packed: bool) -> dict[str, Any]:
         spec, at, source, router = self.spec, self.space.address, self.weights.experts, mixture.router
-        placement, board = self._placement, self._board
+        placement, board, recent = self._placement, self._board, self._placement.recent
         (gate, up, down), (gate_step, up_step, down_step) = source.formats[layer], source.steps[layer]
         return {
             "layer": layer, "experts": mixture.experts, "top_k": min(router.top_k, lossy.top_k or router.top_k),
@@ -275,7 +275,10 @@ class Builder:
             "top_p": lossy.top_p or 1.0,
             "ids": at["route_ids"], "weights": at["route_weights"], "kept": at["route_kept"],
             "heat": board.heat[layer].ctypes.data, "last_use": board.last_use[layer].ctypes.data,
-            "tier": board.tier[layer].ctypes.data,
+            "tier": board.tier[layer].ctypes.data, "cells": board.by_layer[layer].ctypes.data,
+            "recent": recent.ids[layer].ctypes.data, "recent_kept": recent.kept[layer].ctypes.data,
+            "recent_clock": recent.clock[layer].ctypes.data, "recent_count": recent.count[layer:].ctypes.data,
+            "recent_room": recent.kept.shape[1],
             "log": placement.log.ids[layer].ctypes.data, "log_kept": placement.log.kept[layer].ctypes.data,
             "logged": placement.log.count[layer:].ctypes.data, "log_room": placement.log.room,
             "slot_of": placement.slot_of[layer].ctypes.data, "parts": source.parts[layer].ctypes.data,

@@ -1,0 +1,61 @@
+"""What the last tokens chose: a ring that native code writes, for questions about the running conversation.
+
+A few thousand tokens are enough to tell what a cache of another size or policy would have done with them (see
+`curve`), and take a few megabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .trace_reader import LayerTrace
+
+ROOM = 4096
+"""Rows kept of every layer."""
+
+_IN_FLIGHT = 512
+"""More rows than one forward has: what is about to be overwritten is not read."""
+
+
+class RecentChoices:
+    """The ring. ids: int32 [layers, ROOM * top_k], where a layer's rows are as wide as its tokens' choices.
+
+    kept: int32 [layers, ROOM]. clock: uint32 [layers, ROOM], the forward's number. count: int64 [layers], rows ever
+    noted. `read` may be called from any thread.
+    """
+
+    def __init__(self, layers: int, top_k: int) -> None:
+        self.ids = np.zeros((layers, ROOM * top_k), np.int32)
+        self.kept = np.zeros((layers, ROOM), np.int32)
+        self.clock = np.zeros((layers, ROOM), np.uint32)
+        self.count = np.zeros(layers, np.int64)
+
+    def read(self, layers: Sequence[int], widths: Sequence[int], experts: int) -> dict[int, LayerTrace]:
+        """Traces of these layers, which choose `widths` experts a token, as far as their ends agree; by layer.
+
+        experts: how many a layer has.
+        """
+        counts = self.count.copy()
+        return {
+            layer: self._layer(layer, width, experts, int(counts[layer]))
+            for layer, width in zip(layers, widths, strict=True)
+        }
+
+    def _layer(self, layer: int, width: int, experts: int, count: int) -> LayerTrace:
+        rows = np.arange(count - min(count, ROOM - _IN_FLIGHT), count) % ROOM
+        kept, clock = self.kept[layer, rows], self.clock[layer, rows]
+        ids = self.ids[layer, : ROOM * width].reshape(ROOM, width)[rows]
+        starts = np.flatnonzero(np.diff(clock.astype(np.int64), prepend=-1))
+        return LayerTrace(
+            experts,
+            np.append(starts, len(rows)),
+            np.concatenate(([0], np.cumsum(kept, dtype=np.int64))),
+            ids[np.arange(width) < kept[:, None]],
+        )
+
+
+def recent_bytes(layers: int, top_k: int) -> int:
+    """Bytes of a ring."""
+    return layers * (ROOM * (top_k + 2) * 4 + 8)
