@@ -26,7 +26,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def turn(engine: Engine, ids: list[int], tokens: int = 12) -> Turn:
     engine.forget()
-    return [e for e in engine.generate(ids, max_tokens=tokens, ignore_eos=True) if isinstance(e, Turn)][0]
+    return next(e for e in engine.generate(ids, max_tokens=tokens, ignore_eos=True) if isinstance(e, Turn))
 
 
 @pytest.mark.parametrize("cap", [3, 16])
