@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEV := $(VENV)/.dev
 
-.PHONY: chat demo test lint types imports unit bench screenshots clean
+.PHONY: chat demo test lint types imports unit bench bench-peers screenshots clean
 
 chat: $(READY)  ## open the application on the demo model (built on first use)
 	@$(BIN)/colibri-tui demo --chat
@@ -26,6 +26,14 @@ imports: $(DEV)
 unit: $(DEV)
 	$(BIN)/python -m engine.kernels.warm
 	$(BIN)/pytest -n 2 --dist loadfile
+
+bench: $(READY)  ## the demo model's speed beside the machine's limits
+	@$(BIN)/colibri-tui demo
+	@$(BIN)/colibri-tui bench demo
+
+PEER_MODELS ?= build/peers
+bench-peers: $(DEV)  ## compare with llama.cpp: llama-bench on PATH, root for memory limits, 64 GB of disk
+	@$(BIN)/python -m tests.benchmarks.bench_peers --models $(PEER_MODELS) --remove
 
 screenshots: $(DEV)  ## take the README's pictures with the real application
 	$(BIN)/python -m tests.screenshots

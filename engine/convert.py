@@ -34,7 +34,7 @@ from .model.spec import ModelSpec, Role
 from .model.tensors import PACKED_SUFFIX
 from .model.weights import Weights
 from .model.widening import float_tensors
-from .text.gguf import VOCABULARY, hub_files
+from .text.gguf import has_vocabulary, hub_files
 
 Floats = npt.NDArray[np.float32]
 
@@ -103,7 +103,7 @@ def convert_model(
     and one more tensor as float32. Raises EngineError for a model that cannot be opened or read.
     """
     checkpoint = open_gguf(src) if is_gguf(src) else Checkpoint.open(src)
-    files = hub_files(checkpoint.metadata, str(src)) if VOCABULARY in checkpoint.metadata else {}
+    files = hub_files(checkpoint.metadata, str(src)) if has_vocabulary(checkpoint.metadata) else {}
     spec = read_spec(checkpoint.config)
     weights, opened = Weights(checkpoint, spec), ModelFiles(direct=False)
     try:

@@ -42,7 +42,7 @@ from .model.workspace import HEAD_ROWS, Workspace, work_bytes
 from .options import EngineOptions
 from .plan import Needs, describe, make_plan
 from .text import ChatTemplate, GenerationDefaults, Message, Sampling, Tokenizer
-from .text.gguf import VOCABULARY, load_gguf
+from .text.gguf import has_vocabulary, load_gguf
 from .turn import TurnRun
 
 Progress = Callable[[Loading | Notice], None]
@@ -73,7 +73,7 @@ class Engine:
         if (folder / "tokenizer.json").exists():
             self._tokenizer = Tokenizer.load(folder)
             self._template = ChatTemplate.load(folder, self._tokenizer)
-        elif VOCABULARY in checkpoint.metadata:
+        elif has_vocabulary(checkpoint.metadata):
             self._tokenizer, self._template = load_gguf(checkpoint.metadata, str(folder))
         threads = options.threads or physical_cores()
         compile_kernels(lambda done, total: progress(Loading("compiling kernels, once per machine", done, total)))

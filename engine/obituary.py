@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-_CGROUP: Final = Path("/sys/fs/cgroup")
+from .control_groups import memory_groups
+
 _LONGEST: Final = 300
 _FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$', re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
@@ -70,16 +71,8 @@ def _signal_name(number: int) -> str:
 
 def _counter_files() -> Iterator[Path]:
     yield Path("/proc/vmstat")
-    try:
-        groups = Path("/proc/self/cgroup").read_text()
-    except OSError:
-        return
-    for line in groups.splitlines():
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            yield _CGROUP / path.lstrip("/") / "memory.events"
-        elif "memory" in controllers.split(","):
-            yield _CGROUP / "memory" / path.lstrip("/") / "memory.oom_control"
+    for group in memory_groups():
+        yield from (group / "memory.events", group / "memory.oom_control")
 
 
 def _counted(path: Path) -> int:

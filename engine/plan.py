@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from .control_groups import memory_left
 from .errors import BudgetError
 from .events import Plan
 from .experts.pins import pin_slots
@@ -60,23 +61,10 @@ NOTHING_TO_PIN = Pinnable(0, 0)
 
 
 def available_memory() -> int:
-    """Bytes this process could still take: the machine's available memory, or its cgroup's if that is less."""
+    """Bytes this process could still take: the machine's available memory, or what its control groups leave."""
     available = _meminfo("MemAvailable") or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    for limit, usage in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-    ):
-        most, used = _number(limit), _number(usage)
-        if most is not None and used is not None:
-            available = min(available, max(0, most - used))
-    return available
-
-
-def _number(path: str) -> int | None:
-    try:
-        return int(Path(path).read_text(encoding="ascii"))
-    except (OSError, ValueError):  # not there, or "max"
-        return None
+    left = memory_left()
+    return available if left is None else min(available, left)
 
 
 def _meminfo(key: str) -> int | None:

@@ -19,8 +19,12 @@ from .template import ChatTemplate
 from .tokenizer import Tokenizer
 
 _PREFIX = "tokenizer.ggml."
-VOCABULARY = _PREFIX + "model"
-"""The key that every file with a vocabulary has."""
+
+
+def has_vocabulary(metadata: Mapping[str, Any]) -> bool:
+    """Whether a file has a vocabulary; one without takes token ids alone."""
+    return bool(metadata.get(_PREFIX + "model", "no_vocab") != "no_vocab")
+
 
 _UNKNOWN, _CONTROL, _USER_DEFINED = 2, 3, 4
 """Types of vocabulary entries that are no ordinary pieces."""

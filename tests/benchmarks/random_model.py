@@ -1,9 +1,10 @@
 """Writes a random model of a real model's shape, in our container: for benchmarks, no download needed.
 
-    python -m tests.benchmarks.random_model olmoe int4 /tmp/olmoe-int4 [--layers 4]
+    python -m tests.benchmarks.random_model olmoe int4 /tmp/olmoe-int4 [--layers 4] [--routing skewed]
 
 Weights are random integers with plausible scales, drawn once and reused with another offset for every matrix: speed and
-memory are real, answers are noise. Routing is near uniform, the worst case for a cache.
+memory are real, answers are noise. Routing is near uniform, the worst case for a cache, or skewed: in each layer, in an
+order of its own, the row of the expert of rank r is 3 / sqrt(r) times as long, and so is what its logit varies by.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 FORMATS = {"int8": I8R, "int4": I4G}
+ROUTINGS = ("uniform", "skewed")
 
 
 class Noise:
@@ -63,16 +65,24 @@ class Noise:
             units[:, :, :64] = np.full(32, sigma / 4.6, np.float16).view(np.uint8)
         return flat
 
-    def floats(self, *shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """Normal values."""
-        return self._random.standard_normal(shape, np.float32)
+
+def router(routing: str, layer: int, experts: int, hidden: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """The router of a layer, [experts, hidden]."""
+    random = np.random.default_rng(layer)
+    rows = random.standard_normal((experts, hidden), np.float32) / np.float32(np.sqrt(hidden))
+    if routing == "skewed":
+        rows *= (3 / np.sqrt(1 + random.permutation(experts)))[:, None].astype(np.float32)
+    return rows
 
 
-def write(shape: str, fmt_name: str, dst: Path, layers: int | None) -> None:
+def sized(shape: str, layers: int | None) -> dict[str, Any]:
+    """The configuration of a shape, cut to a number of layers."""
+    return SHAPES[shape] | ({"num_hidden_layers": layers} if layers else {})
+
+
+def write(shape: str, fmt_name: str, dst: Path, layers: int | None = None, routing: str = "uniform") -> None:
     """Write the model."""
-    config = dict(SHAPES[shape])
-    if layers:
-        config["num_hidden_layers"] = layers
+    config = sized(shape, layers)
     spec, fmt, noise = read_spec(config), FORMATS[fmt_name], Noise()
     dst.mkdir(parents=True, exist_ok=True)
     (dst / "config.json").write_text(json.dumps(config))
@@ -98,7 +108,7 @@ def write(shape: str, fmt_name: str, dst: Path, layers: int | None) -> None:
             dense[at["q_norm"]] = np.ones(q if whole else a.head_dim, np.float32)
             dense[at["k_norm"]] = np.ones(kv if whole else a.head_dim, np.float32)
         assert not isinstance(layer.mlp, DenseMlp)
-        dense[at["router"]] = noise.floats(layer.mlp.experts, hidden) / np.float32(np.sqrt(hidden))
+        dense[at["router"]] = router(routing, index, layer.mlp.experts, hidden)
         total = merged_bytes(fmt, hidden, layer.mlp.width)
         stem = merged_name(names["expert_gate"]).replace("{L}", str(index)) + PACKED_SUFFIX[fmt]
         experts = [stem.replace("{E}", str(expert)) for expert in range(layer.mlp.experts)]
@@ -122,8 +132,9 @@ def main() -> None:
     parser.add_argument("format", choices=FORMATS)
     parser.add_argument("dst", type=Path)
     parser.add_argument("--layers", type=int)
+    parser.add_argument("--routing", choices=ROUTINGS, default="uniform")
     options = parser.parse_args()
-    write(options.shape, options.format, options.dst, options.layers)
+    write(options.shape, options.format, options.dst, options.layers, options.routing)
 
 
 if __name__ == "__main__":
