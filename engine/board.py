@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from . import routes
+
 ALIGN = 64
 """Arrays start on cache lines, so that the engine's and a reader's lines are not shared by accident."""
 
@@ -74,6 +76,7 @@ class Counter(IntEnum):
     AHEAD_READS = 31  # experts read on a guess
     AHEAD_USEFUL = 32  # of them, those the layer then chose; with AHEAD_WASTED what has been decided so far
     AHEAD_WASTED = 33
+    ROUTED = 40  # rows ever written to `Board.routes`
 
 
 class LayerCell(IntEnum):
@@ -94,7 +97,7 @@ COUNTERS = 64
 """Room for counters that later versions add."""
 
 
-def _layout(layers: int, experts: int) -> dict[str, tuple[int, tuple[int, ...], Any]]:
+def _layout(layers: int, experts: int, top_k: int) -> dict[str, tuple[int, tuple[int, ...], Any]]:
     """Return name -> (byte offset, shape, dtype) of every array, and the total size under ''."""
     arrays: list[tuple[str, tuple[int, ...], Any]] = [
         ("counters", (COUNTERS,), np.int64),
@@ -102,6 +105,7 @@ def _layout(layers: int, experts: int) -> dict[str, tuple[int, tuple[int, ...], 
         ("last_use", (layers, experts), np.uint32),
         ("tier", (layers, experts), np.uint8),
         ("by_layer", (layers, len(LayerCell)), np.int64),
+        *routes.arrays(layers, top_k),
     ]
     offset = 0
     placed: dict[str, tuple[int, tuple[int, ...], Any]] = {}
@@ -120,12 +124,13 @@ class Board:
     last_use: the value of Counter.CLOCK when it was last chosen; 0 = not since the model was opened.
     tier: a `Tier`.
     by_layer: int64 [layers, len(LayerCell)], what each layer did in this turn; zeroed when one begins.
+    routes: the last tokens' ways through the layers, at most `top_k` experts in each.
     """
 
-    def __init__(self, layers: int, experts: int, shared: SharedMemory | None = None) -> None:
-        layout = _layout(layers, experts)
+    def __init__(self, layers: int, experts: int, top_k: int = 1, shared: SharedMemory | None = None) -> None:
+        layout = _layout(layers, experts, top_k)
         size = layout.pop("")[0]
-        self.layers, self.experts = layers, experts
+        self.layers, self.experts, self.top_k = layers, experts, top_k
         self._shared = shared
         buffer: Any = bytearray(size) if shared is None else shared.buf
         views = {
@@ -137,19 +142,20 @@ class Board:
         self.last_use: npt.NDArray[np.uint32] = views["last_use"]
         self.tier: npt.NDArray[np.uint8] = views["tier"]
         self.by_layer: npt.NDArray[np.int64] = views["by_layer"]
+        self.routes = routes.Routes(*(views[name] for name in routes.Routes._fields))
 
     @classmethod
-    def create_shared(cls, layers: int, experts: int) -> Board:
+    def create_shared(cls, layers: int, experts: int, top_k: int = 1) -> Board:
         """Create a board in shared memory; its name is `board.name`."""
-        size = _layout(layers, experts)[""][0]
-        return cls(layers, experts, SharedMemory(create=True, size=size))
+        size = _layout(layers, experts, top_k)[""][0]
+        return cls(layers, experts, top_k, SharedMemory(create=True, size=size))
 
     @classmethod
-    def attach(cls, name: str, layers: int, experts: int) -> Board:
+    def attach(cls, name: str, layers: int, experts: int, top_k: int = 1) -> Board:
         """Open the board another process created, and unlink its name: the memory lives as long as it is mapped."""
         shared = SharedMemory(name=name)
         shared.unlink()
-        return cls(layers, experts, shared)
+        return cls(layers, experts, top_k, shared)
 
     @property
     def name(self) -> str:
@@ -164,5 +170,6 @@ class Board:
             self.heat = self.last_use = empty.astype(np.uint32)
             self.tier = empty.astype(np.uint8)
             self.by_layer = empty.astype(np.int64)
+            self.routes = routes.Routes(*(np.zeros((0,) * view.ndim, view.dtype) for view in self.routes))
             self._shared.close()
             self._shared = None

@@ -112,7 +112,7 @@ class Engine:
             layers=len(self.spec.layers),
             moe_layers=self.spec.moe_layers,
             experts=self.spec.experts,
-            top_k=min(self.spec.top_k, options.topk or self.spec.top_k),
+            top_k=self._top_k,
             dense_bytes=weights.dense_bytes,
             expert_bytes=weights.experts.expert_bytes,
             context=plan.context,
@@ -164,12 +164,17 @@ class Engine:
         return kv_format(self._options.kv, weights.experts.packed)
 
     @property
+    def _top_k(self) -> int:
+        """Experts that a token uses in a layer, at most."""
+        return min(self.spec.top_k, self._options.topk or self.spec.top_k)
+
+    @property
     def _policy(self) -> str:
         return self._options.policy or "auto"
 
     def _make_board(self, shared: bool) -> Board:
-        layers, experts = len(self.spec.layers), self.spec.experts
-        board = Board.create_shared(layers, experts) if shared else Board(layers, experts)
+        make = Board.create_shared if shared else Board
+        board = make(len(self.spec.layers), self.spec.experts, self._top_k)
         board.tier[:] = Tier.NONE
         for layer in self.spec.moe_layers:
             board.tier[layer, : self.spec.mixture(layer).experts] = Tier.DISK

@@ -314,7 +314,7 @@ class Worker:
         with contextlib.redirect_stderr(None):
             resource_tracker.ensure_running()
         with contextlib.suppress(FileNotFoundError):  # it died meanwhile: the next `receive` says so
-            self.board = Board.attach(opened.board, info.layers, info.experts)
+            self.board = Board.attach(opened.board, info.layers, info.experts, info.top_k)
 
     def _reap(self, timeout: float) -> int:
         try:

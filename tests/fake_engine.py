@@ -25,6 +25,7 @@ from engine.board import Board, Counter, LayerCell, Phase, Tier
 from engine.events import Event, Hits, Loading, Notice, Plan, Prefill, Ready, Repin, StopReason, Token, Turn
 from engine.options import EngineOptions
 from engine.plan import describe
+from engine.routes import NOBODY, RING
 from engine.text.sampler import Sampling
 
 FACTORY = "tests.fake_engine:open_engine"
@@ -103,7 +104,7 @@ def open_engine(
         time.sleep(script.load_s)
     progress(Loading("reading the dense part", script.load_steps, script.load_steps))
     make = Board.create_shared if shared_board else Board
-    board = make(script.layers, script.experts)
+    board = make(script.layers, script.experts, script.top_k)
     if file.exists():
         with file.with_name("fake.boards").open("a") as names:
             names.write(f"{board.name}\n")
@@ -210,8 +211,10 @@ class FakeEngine:
                 break
             if tokens == 0 and script.notice:
                 yield Notice(script.notice)
+            began = time.perf_counter_ns()
             self._router.token()
             self._stop.wait(script.token_s)
+            self._router.note(3 + tokens % 1000, tokens, time.perf_counter_ns() - began)
             yield Token(3 + tokens % 1000, pieces[tokens % len(pieces)])
             tokens += 1
             board.counters[Counter.TOKENS] += 1
@@ -276,6 +279,9 @@ class _Router:
         ranks = np.argsort(self._random.random((len(self._moe), script.experts)), axis=1)
         self._scores = -1.1 * np.log(ranks + 1.0)
         board.heat[self._moe] = (2000 / (ranks + 1.0)).astype(np.uint32)
+        board.routes.ids[:] = NOBODY
+        self._found = np.zeros((script.layers, script.top_k), np.uint8)
+        self._chosen = np.zeros((len(self._moe), script.top_k), np.int64)
         board.tier[:] = Tier.NONE
         board.tier[self._moe] = np.where(ranks < script.pins, Tier.PIN, Tier.DISK)
 
@@ -318,12 +324,32 @@ class _Router:
                 oldest = cached[np.argsort(board.last_use[layer, cached], kind="stable")[:surplus]]
                 board.tier[layer, oldest] = Tier.DISK
                 counters[Counter.EVICTIONS] += surplus
+            self._found[layer] = tiers
+        self._chosen = chosen
         if not prefill:
             counters[Counter.KEFF_SUM] += self._k * len(self._moe)
             counters[Counter.KEFF_ROWS] += len(self._moe)
             board.by_layer[self._moe, LayerCell.KEPT] = self._k
             board.by_layer[self._moe, LayerCell.KEPT_SUM] += self._k
             board.by_layer[self._moe, LayerCell.KEPT_ROWS] += 1
+
+    def note(self, token: int, number: int, took_ns: int) -> None:
+        """Write the token's row of `Board.routes`, but for the first token of an answer, which the prompt brought."""
+        board, routes = self._board, self._board.routes
+        if number == 0:
+            return
+        row = int(board.counters[Counter.ROUTED]) % RING
+        routes.tokens[row] = board.counters[Counter.TOKENS], token
+        routes.ids[row, self._moe] = self._chosen
+        routes.gates[row, self._moe] = np.linspace(2 / self._k, 0, self._k)
+        routes.found[row, self._moe] = self._found[self._moe]
+        missed = np.count_nonzero(routes.found[row] == Tier.DISK, axis=1) * (routes.ids[row, :, 0] != NOBODY)
+        routes.layer_ms[row] = took_ns / 1e6 * (1 + missed) / (len(missed) + missed.sum())
+        routes.wait_ms[row] = routes.layer_ms[row] * missed / (1 + missed)
+        wait = float(routes.wait_ms[row].sum())
+        rest = took_ns / 1e6 - wait
+        routes.spent[row] = wait, 0.6 * rest, 0.3 * rest, 0.1 * rest
+        board.counters[Counter.ROUTED] += 1
 
 
 def _words(text: str) -> list[int]:

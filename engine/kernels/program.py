@@ -40,6 +40,7 @@ from .records import (
     LATENT_EXPAND,
     LATENT_STORE,
     LAYER,
+    LAYER_BEGAN,
     LINEAR,
     MAX_ROWS,
     MIXED_OUTPUT,
@@ -154,6 +155,7 @@ def run(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, thre
         elif op.code == LAYER:
             if number == 0:
                 counters[BOARD_LAYER] = op.index
+                i64(state[LAYER_BEGAN])[op.index] = before
                 state[PAUSE] = state[STOP]
         else:
             _mixture(op, tables.mixtures[op.index], state, sync, scratch)

@@ -201,6 +201,7 @@ SCRATCH_BYTES: Final = 19  # per thread
 MAX_ROWS: Final = 20
 KEPT_COUNTER: Final = 21  # index of the counter of experts kept; rows x layers follow; -1: not counted
 TIMESPEC: Final = 22  # two cells for the system's clock
+LAYER_BEGAN: Final = 23  # address: int64 [layers], the clock when a layer of this forward began
 STATE_CELLS: Final = 32
 
 KEY_TILE: Final = 64

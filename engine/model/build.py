@@ -264,6 +264,7 @@ class Builder:
         spec, at, source, router = self.spec, self.space.address, self.weights.experts, mixture.router
         placement, board, recent = self._placement, self._board, self._placement.recent
         (gate, up, down), (gate_step, up_step, down_step) = source.formats[layer], source.steps[layer]
+        place, pairs = spec.moe_layers.index(layer), self.space.rows * spec.top_k
         return {
             "layer": layer, "experts": mixture.experts, "top_k": min(router.top_k, lossy.top_k or router.top_k),
             "logits": at["router"], "logit_bias": self.weights.vector("router_logit_bias", layer),
@@ -273,7 +274,8 @@ class Builder:
             "renormalise": int(router.renormalise), "renorm_eps": router.renorm_eps, "scaling": router.scaling,
             "expert_scale": self.weights.vector("expert_scale", layer),
             "top_p": lossy.top_p or 1.0,
-            "ids": at["route_ids"], "weights": at["route_weights"], "kept": at["route_kept"],
+            "ids": at["route_ids"] + place * pairs * 4, "weights": at["route_weights"] + place * pairs * 4,
+            "kept": at["route_kept"] + place * self.space.rows * 4,
             "heat": board.heat[layer].ctypes.data, "last_use": board.last_use[layer].ctypes.data,
             "tier": board.tier[layer].ctypes.data, "cells": board.by_layer[layer].ctypes.data,
             "recent": recent.ids[layer].ctypes.data, "recent_kept": recent.kept[layer].ctypes.data,

@@ -20,6 +20,7 @@ from ..kernels.program import run
 from ..kernels.team import Team
 from .build import Builder, Lossy
 from .kv import KVCache
+from .passage import Passage
 from .spec import ModelSpec
 from .threads import ThreadChoice
 from .weights import Weights
@@ -55,6 +56,8 @@ class Model:
         self._keep = (weights, kv)  # the program holds their addresses
         self._program = Builder(spec, weights, space, kv, placement, board).build(lossy)
         self._timespec = np.zeros(2, np.int64)
+        self._passage = Passage(board, space, spec.moe_layers, spec.top_k)
+        self._place = {layer: place for place, layer in enumerate(spec.moe_layers)}
         self._state = self._make_state()
         self._ids = space.array("ids", (space.rows,), np.int64)
         self._logits = space.array("logits", (HEAD_ROWS, spec.vocab), np.float32)
@@ -71,7 +74,7 @@ class Model:
         state[r.JOB_EXPERT], state[r.JOB_FIRST] = at["job_expert"], at["job_first"]
         state[r.JOB_PAIRS], state[r.ACTIVE_JOBS] = at["job_pairs"], at["active_jobs"]
         state[r.EXPERT_COUNT], state[r.SCRATCH] = at["expert_count"], at["scratch"]
-        state[r.TIMESPEC] = self._timespec.ctypes.data
+        state[r.TIMESPEC], state[r.LAYER_BEGAN] = self._timespec.ctypes.data, self._passage.began.ctypes.data
         state[r.MAX_ROWS], state[r.SCRATCH_BYTES] = self._space.rows, self._space.thread_scratch
         return state
 
@@ -102,6 +105,10 @@ class Model:
         state[r.ALWAYS_PAUSE] = self.on_route is not None
         self._threads = self._choice.count if decoding else self._team.threads
         computed, at = int(counters[Counter.COMPUTE_NS]), 0
+        if decoding:
+            self._passage.begin()
+        else:
+            self._passage.interrupt()
         while True:
             at = self._run(at, program.body_end)
             code = int(program.ops["code"][at - 1])
@@ -111,6 +118,7 @@ class Model:
                 break
             at = self._serve(at, rows)
         if decoding:
+            self._passage.end(int(ids[0]))
             self._choice.note((int(counters[Counter.COMPUTE_NS]) - computed) / 1e9)
 
     def _run(self, start: int, end: int) -> int:
@@ -126,10 +134,12 @@ class Model:
         record = program.tables.mixtures[program.ops["index"][after_union - 1]]
         layer = int(record["layer"])
         top_k = int(record["top_k"])
-        ids = self._space.array("route_ids", (rows, top_k), np.int32)
-        kept = self._space.array("route_kept", (rows,), np.int32)
+        place = 4 * self._space.rows * self._place[layer]
+        pairs = place * self.spec.top_k
+        ids = self._space.array("route_ids", (rows, top_k), np.int32, pairs)
+        kept = self._space.array("route_kept", (rows,), np.int32, place)
         if self.on_route is not None:
-            self.on_route(layer, ids, self._space.array("route_weights", (rows, top_k), np.float32), kept)
+            self.on_route(layer, ids, self._space.array("route_weights", (rows, top_k), np.float32, pairs), kept)
         combine = program.combine_after[after_union]
 
         def compute(jobs: list[int]) -> None:
@@ -138,7 +148,10 @@ class Model:
             self._run(after_union, combine)
 
         experts = self._job_expert[: state[r.JOBS]].copy()
+        self._passage.paused(layer, ids[0, : kept[0]])
+        waited = int(self._board.counters[Counter.READ_WAIT_NS])
         self._streamer.run(layer, experts, Choices(ids, kept), Counter(int(state[r.HIT_COUNTER])), compute)
+        self._passage.waited(layer, int(self._board.counters[Counter.READ_WAIT_NS]) - waited)
         return combine
 
     def logits(self, first: int, count: int) -> Floats:

@@ -38,7 +38,7 @@ def _sizes(spec: ModelSpec, rows: int, threads: int) -> dict[str, int]:
     mixers = [mixer_of(spec, layer) for layer in range(len(spec.layers))]
     mlps = [layer.mlp.width if isinstance(layer.mlp, DenseMlp) else layer.mlp.shared_width for layer in spec.layers]
     mixture: Mixture = spec.mixture(spec.moe_layers[0])
-    pairs, mlp = rows * spec.top_k, max(mlps)
+    pairs, mlp, mixtures = rows * spec.top_k, max(mlps), len(spec.moe_layers)
     sizes = {
         "ids": rows * 8,
         "residual": rows * spec.hidden * 4,
@@ -51,9 +51,9 @@ def _sizes(spec: ModelSpec, rows: int, threads: int) -> dict[str, int]:
         "shared": rows * spec.hidden * 4,
         "shared_gate": rows * 4,
         "router": rows * spec.experts * 4,
-        "route_ids": pairs * 4,
-        "route_weights": pairs * 4,
-        "route_kept": rows * 4,
+        "route_ids": mixtures * pairs * 4,  # every layer's own: what a token chose is noted when it is through
+        "route_weights": mixtures * pairs * 4,
+        "route_kept": mixtures * rows * 4,
         "h": pairs * mixture.width * 4,
         "hq": pairs * q8_bytes(mixture.width),
         "y": pairs * spec.hidden * 4,
