@@ -21,7 +21,7 @@ from .checkpoint.files import ModelFiles
 from .checkpoint.gguf_files import is_gguf, open_gguf
 from .checkpoint.index import Checkpoint
 from .errors import ContextOverflowError, EngineError
-from .events import Event, Loading, Notice, Plan, Ready, Repin
+from .events import Event, Loading, Notice, Plan, Ready, Repin, Turn
 from .experts.placement import Placement
 from .experts.policies import FUNCTIONS, compile_policies, state_bytes
 from .experts.reader import READERS, ReaderPool
@@ -318,22 +318,22 @@ class Engine:
         self.model.on_route = self._on_route
         self.board.by_layer[:] = 0
 
-    def repin_for(self, history: str | Path) -> list[str]:
+    def repin_for(self, history: str | Path, learn: bool = True) -> list[str]:
         """Go on with another history (a profile's), between turns: save this one, load that, pin what it ranks highest.
 
-        Only what is missing is read, in the background. Returns notices.
+        learn: whether turns are saved to it. Only what is missing is read, in the background. Returns notices.
         """
-        return self._learning.repin_for(Path(history))
+        return self._learning.repin_for(Path(history), learn)
 
-    def after_turn(self, tokens: int) -> list[Notice | Repin]:
-        """Save what was learned; returns what is to be told, after a turn of so many tokens."""
+    def after_turn(self, tokens: int, summary: Turn) -> list[Notice | Repin]:
+        """Save what was learned; returns what is to be told, after a turn that computed so many tokens."""
         told: list[str] = []
         if self._trace is not None:
             self._trace.flush()
             if self._trace.failed:
                 told.append(self._trace.failed)
                 self._trace = self._on_route = None
-        notices, exchanges = self._learning.after_turn(tokens)
+        notices, exchanges = self._learning.after_turn(tokens, summary, self.info.plan)
         return [*map(Notice, told + notices), *exchanges]
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .board import Board, Counter
 from .errors import EngineError
-from .events import Repin
+from .events import Plan, Repin, Turn
 from .experts.ahead import Ahead
 from .experts.pins import SELECTIONS_MIN, rank
 from .experts.placement import Placement
@@ -21,6 +21,7 @@ from .experts.source import ExpertSource
 from .experts.usage import UsageHistory, read_usage
 from .options import EngineOptions
 from .plan import NOTHING_TO_PIN, Pinnable
+from .turn_log import LoggedTurn, append_turn, log_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,10 @@ class Learning:
         self._history: UsageHistory | None = None
         self._ranking: list[tuple[int, int]] = []
         self._repinner: Repinner | None = None
+        self._log_path: Path | None = None
         path = options.usage or options.history
         if path is not None:
-            self._history = self._open(Path(path), named=options.usage is not None)
+            self._history = self._open(Path(path), named=options.usage is not None, learn=options.learn)
         if options.pin == "auto" and self._history is not None:
             self._rank_history(self._history)
         elif options.pin != "off":
@@ -69,9 +71,12 @@ class Learning:
         if self._history is not None and self._options.warm:
             self.ahead.fill(rank(self._history.counts, self._routed.moe_layers))
 
-    def after_turn(self, tokens: int) -> tuple[list[str], list[Repin]]:
-        """Save the history and exchange pins, after a turn of so many tokens; returns notices and exchanges."""
-        notices = self._save()
+    def after_turn(self, tokens: int, summary: Turn, plan: Plan) -> tuple[list[str], list[Repin]]:
+        """Save the history and exchange pins, after a turn that computed so many tokens.
+
+        Returns notices and exchanges.
+        """
+        notices = self._save() + self._log(tokens, summary, plan)
         exchanges: list[Repin] = []
         if self._repinner is not None:
             try:
@@ -83,14 +88,14 @@ class Learning:
             self.ahead.failed = None
         return notices, exchanges
 
-    def repin_for(self, history: Path) -> list[str]:
+    def repin_for(self, history: Path, learn: bool) -> list[str]:
         """Go on with another history, between turns: save this one, load that, and pin what it ranks highest.
 
-        Only what is missing is read, in the background. Returns notices.
+        learn: whether turns are saved to it. Only what is missing is read, in the background. Returns notices.
         """
         notices = self._save()
         self.notices.clear()
-        self._history = self._open(history, named=False)
+        self._history = self._open(history, named=False, learn=learn)
         self._board.heat[:] = self._history.counts
         if self._repinner is not None:
             self._repinner.restart()
@@ -104,8 +109,9 @@ class Learning:
         self.ahead.stop()
         self._save()
 
-    def _open(self, path: Path, *, named: bool) -> UsageHistory:
+    def _open(self, path: Path, *, named: bool, learn: bool) -> UsageHistory:
         routed = self._routed
+        self._log_path = log_path(path) if learn and not named else None
         history = UsageHistory.open(
             path,
             routed.layers,
@@ -113,7 +119,8 @@ class Learning:
             routed.model_type,
             frozenset(routed.moe_layers),
             named=named,
-            learn=self._options.learn,
+            learn=learn,
+            decay=self._options.usage_decay,
         )
         self.notices.extend(history.notices)
         return history
@@ -144,6 +151,29 @@ class Learning:
             return list(self._history.save(self._board.heat))
         except EngineError as error:
             return [str(error)]
+
+    def _log(self, tokens: int, summary: Turn, plan: Plan) -> list[str]:
+        """Add the turn to the profile's log; a history that a person named has none."""
+        if self._log_path is None or not tokens:
+            return []
+        turn = LoggedTurn(
+            at=round(time.time(), 1),
+            prompt=tokens - summary.tokens,
+            tokens=summary.tokens,
+            hits=summary.hits,
+            prefill_hits=summary.prefill_hits,
+            bytes_read=summary.bytes_read,
+            decode_bytes=summary.decode_bytes,
+            tok_s=summary.tok_s,
+            cap=plan.cap,
+            pinned=int(np.count_nonzero(self._placement.pinned)),
+            memory=plan.total,
+        )
+        try:
+            append_turn(self._log_path, turn)
+        except EngineError as error:
+            return [str(error)]
+        return []
 
     def _exchange(self, repinner: Repinner, tokens: int, exchanges: list[Repin]) -> None:
         clock = int(self._board.counters[Counter.CLOCK])

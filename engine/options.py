@@ -107,6 +107,14 @@ KNOBS: tuple[Knob, ...] = (
     Knob("direct", "bool", "read experts past the page cache (O_DIRECT); buffered where the disk refuses", "DIRECT"),
     Knob("usage", "path", "learned history to start from and to save to (.coli_usage)", "COLI_USAGE"),
     Knob("learn", "bool", "save what was used to the history after every turn", "USAGE_SAVE"),
+    Knob(
+        "usage_decay",
+        "float",
+        "what every save multiplies the history's counts by, so that old habits fade; 1: nothing fades",
+        "COLI_USAGE_DECAY",
+        1e-6,
+        1.0,
+    ),
     Knob("warm", "bool", "begin with what the history ranks highest in the expert cache, loaded in the background"),
     Knob(
         "policy",
@@ -152,6 +160,7 @@ class EngineOptions:
     direct: bool = True
     usage: str | None = None
     learn: bool = True
+    usage_decay: float | None = None
     warm: bool = True
     policy: str | None = None
     pin: str = "off"

@@ -43,8 +43,8 @@ class Turnable(Protocol):
     def begin_turn(self) -> None:
         """Forget an earlier stop."""
 
-    def after_turn(self, tokens: int) -> list[Notice | Repin]:
-        """Save what was learned; returns what is to be told."""
+    def after_turn(self, tokens: int, summary: Turn) -> list[Notice | Repin]:
+        """Save what was learned from a turn that computed so many tokens; returns what is to be told."""
 
 
 class TurnRun:
@@ -60,6 +60,7 @@ class TurnRun:
         self._started = time.perf_counter()
         self._prefilled = self._first = self._last = 0.0
         self._made = 0
+        self._prefill_bytes: int | None = None  # the board's count of bytes when the prompt was read
 
     def run(self) -> Iterator[Event]:
         """See Engine.generate."""
@@ -70,6 +71,7 @@ class TurnRun:
         try:
             yield from self._prefill()
             self._prefilled = time.perf_counter()
+            self._prefill_bytes = int(self._counters[Counter.BYTES_READ])
             stop = yield from self._decode()
         except StoppedError:
             stop = "user"
@@ -79,7 +81,7 @@ class TurnRun:
             self._counters[Counter.PHASE] = Phase.IDLE
             engine.conversation.mark()
             summary = self._summary(stop)
-            told = engine.after_turn(int(self._counters[Counter.PREFILL_DONE]) + self._made)
+            told = engine.after_turn(int(self._counters[Counter.PREFILL_DONE]) + self._made, summary)
         yield from told
         yield summary
         if failure is not None:
@@ -168,4 +170,7 @@ class TurnRun:
             bytes_read=int(change[Counter.BYTES_READ]),
             keff=round(kept / rows, 3) if rows else 0.0,
             stop=stop,
+            decode_bytes=0
+            if self._prefill_bytes is None
+            else int(self._counters[Counter.BYTES_READ]) - self._prefill_bytes,
         )

@@ -13,7 +13,8 @@ from engine import Engine, EngineError, EngineOptions, Event, Repin, Token, Turn
 from engine.board import Tier
 from engine.events import to_json
 from engine.experts.policies import POLICIES
-from engine.experts.usage import format_usage
+from engine.experts.usage import format_usage, read_usage
+from engine.turn_log import log_path, read_turns
 from tests.oracle.cases import CASES
 from tests.oracle.checkpoints import write
 
@@ -151,3 +152,41 @@ def test_pins_that_went_cold_are_exchanged_between_turns(model: Path, tmp_path: 
             assert exchange.in_heat > exchange.out_heat + exchange.out_heat // 4 + 4
         assert to_json(exchanges[0]).keys() == {"event", "layer", "out", "in", "out_heat", "in_heat", "ms"}
         assert len(pinned(engine)) == 6
+
+
+def test_every_turn_is_logged_beside_a_profiles_history(model: Path, tmp_path: Path) -> None:
+    kept, other = tmp_path / "chat" / ".coli_usage", tmp_path / "coding" / ".coli_usage"
+    options = EngineOptions(threads=1, context=256, cap=3, history=str(kept))
+    with Engine.open(model, options) as engine:
+        told = answer(engine)[-1]
+        answer(engine, prompt=[*PROMPT, 4, 5])
+        engine.repin_for(other)
+        answer(engine)
+        engine.repin_for(kept, learn=False)
+        answer(engine)
+    first, second = read_turns(log_path(kept))
+    assert isinstance(told, Turn)
+    assert (first.prompt, first.tokens, first.hits) == (len(PROMPT), 12, told.hits)
+    assert (first.bytes_read, first.decode_bytes) == (told.bytes_read, told.decode_bytes)
+    assert 0 < first.decode_bytes < first.bytes_read
+    assert second.prompt == 2
+    assert (second.cap, second.pinned) == (3, 0)
+    assert len(read_turns(log_path(other))) == 1
+
+
+def test_a_named_or_frozen_history_logs_nothing(model: Path, tmp_path: Path) -> None:
+    for options in ({"usage": str(tmp_path / "usage")}, {"history": str(tmp_path / "history"), "learn": False}):
+        with Engine.open(model, EngineOptions(threads=1, context=256, **options)) as engine:
+            answer(engine)
+    assert [path.name for path in tmp_path.iterdir()] == ["usage", "usage.lock"]
+
+
+def test_an_old_habit_fades(model: Path, tmp_path: Path) -> None:
+    usage = history(tmp_path / "usage", [(0, 3)])
+    with Engine.open(model, EngineOptions(threads=1, context=256, usage=str(usage), usage_decay=0.5)) as engine:
+        before = int(engine.board.heat[0, 3])
+        answer(engine)
+        now = int(engine.board.heat[0, 3])
+    saved = read_usage(usage, LAYERS, EXPERTS, "olmoe", frozenset(range(LAYERS)))
+    assert before == 2000
+    assert saved.counts[0, 3] == (now + 1) // 2
