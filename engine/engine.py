@@ -325,15 +325,18 @@ class Engine:
         """
         return self._learning.repin_for(Path(history), learn)
 
-    def after_turn(self, tokens: int, summary: Turn) -> list[Notice | Repin]:
-        """Save what was learned; returns what is to be told, after a turn that computed so many tokens."""
+    def after_turn(self, computed: int, decode_bytes: int, summary: Turn) -> list[Notice | Repin]:
+        """Save what was learned from a turn; returns what is to be told.
+
+        computed: tokens, the prompt's included. decode_bytes: read for the reply.
+        """
         told: list[str] = []
         if self._trace is not None:
             self._trace.flush()
             if self._trace.failed:
                 told.append(self._trace.failed)
                 self._trace = self._on_route = None
-        notices, exchanges = self._learning.after_turn(tokens, summary, self.info.plan)
+        notices, exchanges = self._learning.after_turn(computed, decode_bytes, summary, self.info.plan)
         return [*map(Notice, told + notices), *exchanges]
 
     def close(self) -> None:

@@ -107,10 +107,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The sum of a turn. Times in seconds; `keff` is the mean number of experts a token used per layer.
-
-    decode_bytes: the part of bytes_read that was read for the reply.
-    """
+    """The sum of a turn. Times in seconds; `keff` is the mean number of experts a token used per layer."""
 
     event: ClassVar[str] = "turn"
     prompt_tokens: int
@@ -124,7 +121,6 @@ class Turn:
     bytes_read: int
     keff: float
     stop: StopReason
-    decode_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,16 +71,16 @@ class Learning:
         if self._history is not None and self._options.warm:
             self.ahead.fill(rank(self._history.counts, self._routed.moe_layers))
 
-    def after_turn(self, tokens: int, summary: Turn, plan: Plan) -> tuple[list[str], list[Repin]]:
-        """Save the history and exchange pins, after a turn that computed so many tokens.
+    def after_turn(self, computed: int, decode_bytes: int, summary: Turn, plan: Plan) -> tuple[list[str], list[Repin]]:
+        """Save the history, log the turn and exchange pins; returns notices and exchanges.
 
-        Returns notices and exchanges.
+        computed: tokens, the prompt's included. decode_bytes: read for the reply.
         """
-        notices = self._save() + self._log(tokens, summary, plan)
+        notices = self._save() + self._log(computed, decode_bytes, summary, plan)
         exchanges: list[Repin] = []
         if self._repinner is not None:
             try:
-                self._exchange(self._repinner, tokens, exchanges)
+                self._exchange(self._repinner, computed, exchanges)
             except EngineError as error:
                 notices.append(str(error))
         if self.ahead.failed is not None:
@@ -152,18 +152,18 @@ class Learning:
         except EngineError as error:
             return [str(error)]
 
-    def _log(self, tokens: int, summary: Turn, plan: Plan) -> list[str]:
+    def _log(self, computed: int, decode_bytes: int, summary: Turn, plan: Plan) -> list[str]:
         """Add the turn to the profile's log; a history that a person named has none."""
-        if self._log_path is None or not tokens:
+        if self._log_path is None or not computed:
             return []
         turn = LoggedTurn(
             at=round(time.time(), 1),
-            prompt=tokens - summary.tokens,
+            prompt=computed - summary.tokens,
             tokens=summary.tokens,
             hits=summary.hits,
             prefill_hits=summary.prefill_hits,
             bytes_read=summary.bytes_read,
-            decode_bytes=summary.decode_bytes,
+            decode_bytes=decode_bytes,
             tok_s=summary.tok_s,
             cap=plan.cap,
             pinned=int(np.count_nonzero(self._placement.pinned)),

@@ -43,8 +43,11 @@ class Turnable(Protocol):
     def begin_turn(self) -> None:
         """Forget an earlier stop."""
 
-    def after_turn(self, tokens: int, summary: Turn) -> list[Notice | Repin]:
-        """Save what was learned from a turn that computed so many tokens; returns what is to be told."""
+    def after_turn(self, computed: int, decode_bytes: int, summary: Turn) -> list[Notice | Repin]:
+        """Save what was learned from a turn; returns what is to be told.
+
+        computed: tokens, the prompt's included. decode_bytes: read for the reply.
+        """
 
 
 class TurnRun:
@@ -81,7 +84,8 @@ class TurnRun:
             self._counters[Counter.PHASE] = Phase.IDLE
             engine.conversation.mark()
             summary = self._summary(stop)
-            told = engine.after_turn(int(self._counters[Counter.PREFILL_DONE]) + self._made, summary)
+            computed = int(self._counters[Counter.PREFILL_DONE]) + self._made
+            told = engine.after_turn(computed, self._decode_bytes(), summary)
         yield from told
         yield summary
         if failure is not None:
@@ -147,6 +151,10 @@ class TurnRun:
             position += 1
         return "length"
 
+    def _decode_bytes(self) -> int:
+        before = self._prefill_bytes
+        return 0 if before is None else int(self._counters[Counter.BYTES_READ]) - before
+
     def _summary(self, stop: StopReason) -> Turn:
         change = self._counters - self._before
         now = time.perf_counter()
@@ -170,7 +178,4 @@ class TurnRun:
             bytes_read=int(change[Counter.BYTES_READ]),
             keff=round(kept / rows, 3) if rows else 0.0,
             stop=stop,
-            decode_bytes=0
-            if self._prefill_bytes is None
-            else int(self._counters[Counter.BYTES_READ]) - self._prefill_bytes,
         )
