@@ -19,6 +19,7 @@ from .control_groups import memory_left
 from .errors import BudgetError
 from .events import Plan
 from .experts.pins import pin_slots
+from .model.spec import MOST_ROWS
 from .options import EngineOptions
 
 GB = 1_000_000_000
@@ -30,7 +31,7 @@ RUNTIME_MARGIN = 64 << 20
 
 DEFAULT_CONTEXT = 8192
 SMALLEST_CONTEXT = 512
-CHUNKS = (256, 128, 64, 32, 16)
+CHUNKS = (MOST_ROWS, 128, 64, 32, 16)
 WORK_SHARE = 0.1
 """The prompt is read in the largest block of rows whose buffers stay below this share of the budget."""
 

@@ -20,7 +20,7 @@ _RECENT = 256
 """Tokens that the repetition penalty looks back on."""
 
 _BEFORE_END = 8
-"""Ids before a prompt's end from where it can be taken up again, if the model's state only runs forward. A template
+"""Ids before a prompt's end from where it can be taken up again, if the model cannot go back to any place. A template
 may end a prompt with a few that it leaves out once there is an answer."""
 
 
@@ -109,6 +109,7 @@ class TurnRun:
             at += rows
             self._counters[Counter.PREFILL_DONE] = at - start
             yield Prefill(at - start, total)
+        held.mark_window(len(tokens) - _BEFORE_END)
         self._logits = engine.model.logits(rows - 1, 1)[0]
 
     def _decode(self) -> Generator[Event, None, StopReason]:

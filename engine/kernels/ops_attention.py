@@ -3,6 +3,8 @@
 Attention walks the cache in tiles of KEY_TILE keys with the online softmax (Milakov & Gimelshein 2018): one pass,
 running maximum and sum per head. All query heads of a group share each key and value that is read. Tiles start at fixed
 positions, so a row's result does not depend on how many rows are computed with it.
+
+The cache is a ring: position p lies at p modulo its capacity, which is the whole context, or a multiple of KEY_TILE.
 """
 
 from __future__ import annotations
@@ -88,8 +90,9 @@ def rotate(a: Any, state: Any, sync: int) -> None:
             _prepare(a, row, a.kv_heads, dim, a.k_norm, cos, sin)
         elif a.clip > 0.0:
             _clip(f32(row), a.kv_heads * dim, np.float32(a.clip))
+        place = (position + s) % a.capacity
         for h in range(a.kv_heads):
-            keep_row(a.fmt, row + h * dim * 4, dim, target + (h * a.capacity + position + s) * dim * item)
+            keep_row(a.fmt, row + h * dim * 4, dim, target + (h * a.capacity + place) * dim * item)
 
 
 @njit(cache=True, nogil=True)
@@ -129,9 +132,10 @@ def attend(a: Any, state: Any, sync: int, scratch: int) -> None:
         for start in range(first // KEY_TILE * KEY_TILE, last + 1, KEY_TILE):
             end = min(start + KEY_TILE, last + 1)
             low = max(start, first)
+            shift = start % a.capacity - start  # from a key's position to its place in the ring
             for block in range(start, end, BLOCK):
                 valid = min(BLOCK, end - block)
-                product16(a.fmt, keys + block * row_bytes, valid, dim, scratch, group, scores)
+                product16(a.fmt, keys + (block + shift) * row_bytes, valid, dim, scratch, group, scores)
                 for g in range(group):
                     for r in range(valid):
                         weights[g * KEY_TILE + block - start + r] = product[g * BLOCK + r] * scale
@@ -149,7 +153,7 @@ def attend(a: Any, state: Any, sync: int, scratch: int) -> None:
                     peak[g] = highest
                 weight = tile + (g * KEY_TILE + low - start) * 4
                 total[g] += exp_sub_sum(weight, end - low, peak[g])
-                weigh(a.fmt, weight, values + low * row_bytes, end - low, dim, out + g * dim * 4)
+                weigh(a.fmt, weight, values + (low + shift) * row_bytes, end - low, dim, out + g * dim * 4)
         for g in range(group):
             mine = f32(out + g * dim * 4)
             for i in range(dim):

@@ -102,7 +102,7 @@ ATTENTION = np.dtype(
     [
         ("q", "i8"), ("k", "i8"), ("v", "i8"), ("out", "i8"),  # float32 rows
         ("q_stride", "i8"), ("gated", "i8"),  # elements from a query head to the next; its gate behind it
-        ("cache_k", "i8"), ("cache_v", "i8"), ("capacity", "i8"),  # [kv_heads, capacity, dim]
+        ("cache_k", "i8"), ("cache_v", "i8"), ("capacity", "i8"),  # rings [kv_heads, capacity, dim]
         ("fmt", "i8"),  # of the cache
         ("heads", "i8"), ("kv_heads", "i8"), ("dim", "i8"),
         ("norm", "i8"), ("q_norm", "i8"), ("k_norm", "i8"), ("eps", "f8"),

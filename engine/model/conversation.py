@@ -1,9 +1,12 @@
 """The conversation a model holds: which ids its memory stands for, and how far back it can go.
 
 Keys and values are addressed by position, so a conversation can be cut anywhere and continued. A running state
-cannot: it stands for exactly the ids it has seen. Copies of it (marks) are kept near the end of prompts, at the end of
-turns and, one that moves along, on the way; going back means to return to the last mark before the change and to read
-from there.
+cannot: it stands for exactly the ids it has seen. Windows can as far as their rings reach: beyond that, what the
+place looks back on has been overwritten. Copies of states and windows (marks) are kept; going back means to return to
+the last mark before the change and to read from there.
+
+Where there is a running state, marks are made near the end of prompts, at the end of turns and, one that moves along,
+on the way. Windows need fewer: before the last prompt, to answer another one, and near its end, to answer it again.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ import numpy.typing as npt
 
 from ..board import Board, Counter, Phase
 from .forward import Model
-from .kv import MARKS, KVCache
+from .kv import MARKS, Copy, KVCache
+from .strips import WINDOW_MARKS
 
 Ids = npt.NDArray[np.int64]
 
@@ -33,21 +37,25 @@ class Conversation:
         self.ids: list[int] = []
         self.recurrent = kv.recurrent
         self._model, self._kv, self._board = model, kv, board
-        self._marks: dict[int, list[npt.NDArray[np.uint8]]] = {}
+        self._marks: dict[int, Copy] = {}
         self._passing = 0  # where the moving mark is; 0: nowhere
+        self._reach = 0  # positions below it may be stored: those of ids, and those of what they took the place of
+        self._restored = 0  # rings hold what is needed from this place on only
 
     def forget(self) -> None:
         """Hold nothing."""
         self._marks.clear()
-        self._rewind(0)
+        self._return(0)
 
     def resume(self, tokens: Ids) -> int:
         """Keep what `tokens` begins with, but not its last id, whose logits are wanted; returns how many are kept."""
         kept = min(_common_prefix(self.ids, tokens), len(tokens) - 1)
-        if not self.recurrent:
-            del self.ids[kept:]
-        elif len(self.ids) > kept:
-            self._rewind(kept)
+        if len(self.ids) > kept:
+            if self.recurrent or kept < self._lowest:
+                self._return(kept)
+            else:
+                self._cut(kept)
+        self.mark_window(len(self.ids))
         self._board.counters[Counter.CONTEXT_USED] = len(self.ids)
         return len(self.ids)
 
@@ -58,34 +66,55 @@ class Conversation:
             self._marks.pop(self._passing, None)
             self.mark()
             self._passing = len(self.ids)
+        self._reach = max(self._reach, len(self.ids) + len(block))
         try:
             self._model.forward(block, len(self.ids), phase)
         except BaseException:
             if self.recurrent:  # some layers have seen the block and others have not
-                self._rewind(len(self.ids))
+                self._return(len(self.ids))
             raise
         self.ids.extend(block.tolist())
         self._board.counters[Counter.CONTEXT_USED] = len(self.ids)
 
     def mark(self) -> None:
-        """Remember the state as it is now, so that the conversation can be taken up from here."""
-        if not self.recurrent or not self.ids:
-            return
-        if self._passing == len(self.ids):  # from now on it stays
-            self._passing = 0
-        self._marks.pop(len(self.ids), None)
-        self._marks[len(self.ids)] = self._kv.save_state()
-        while len(self._marks) > MARKS:
-            del self._marks[next(iter(self._marks))]
+        """Remember the running state as it is now, so that the conversation can be taken up from here."""
+        if self.recurrent and self.ids:
+            if self._passing == len(self.ids):  # from now on it stays
+                self._passing = 0
+            self._keep(len(self.ids), MARKS)
 
-    def _rewind(self, most: int) -> None:
-        """Go back to the last mark at or before `most` ids, or to the start."""
-        at = max((place for place in self._marks if place <= most), default=0)
-        self._marks = {place: state for place, state in self._marks.items() if place <= at}
+    def mark_window(self, at: int) -> None:
+        """Remember what windows hold at a place that has just been passed.
+
+        A running state, which has gone on, cannot be remembered afterwards: with one, nothing happens.
+        """
+        if self._kv.ringed and not self.recurrent and 0 < at <= len(self.ids) and at >= self._lowest:
+            self._keep(at, WINDOW_MARKS)
+
+    def _keep(self, at: int, most: int) -> None:
+        self._marks.pop(at, None)
+        while len(self._marks) >= most:
+            del self._marks[next(iter(self._marks))]
+        self._marks[at] = self._kv.copy(at)
+
+    @property
+    def _lowest(self) -> int:
+        """The first place the conversation can be cut at without a mark."""
+        return max(self._restored, self._kv.lowest(self._reach))
+
+    def _cut(self, kept: int) -> None:
+        """Go back to a place from where on the memory still holds all that is needed."""
+        self._marks = {place: copy for place, copy in self._marks.items() if place <= kept}
         if self._passing not in self._marks:
             self._passing = 0
-        self._kv.set_state(self._marks.get(at))
-        del self.ids[at:]
+        del self.ids[kept:]
+
+    def _return(self, most: int) -> None:
+        """Go back to the last mark at or before `most` ids, or to the start."""
+        at = max((place for place in self._marks if place <= most), default=0)
+        self._cut(at)
+        self._kv.put_back(at, self._marks.get(at))
+        self._reach = self._restored = at
 
 
 def _common_prefix(held: Sequence[int], tokens: Ids) -> int:

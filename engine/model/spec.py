@@ -26,6 +26,9 @@ Role = Literal[
 ]  # fmt: skip
 """What a tensor is for. gate, up and down are those of a dense layer's MLP."""
 
+MOST_ROWS: Final = 256
+"""Rows of a forward, at most: what layers with a window keep has room for so many."""
+
 NORM_BIAS: Final[Mapping[Role, Role]] = {
     "input_norm": "input_norm_bias", "post_norm": "post_norm_bias", "final_norm": "final_norm_bias",
 }  # fmt: skip

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from ..spec import Rope
+from ..strips import Strip
 
 if TYPE_CHECKING:
     from ..build import Builder
@@ -28,9 +29,13 @@ class Mixer(ABC):
     def scratch(self) -> int:
         """Bytes of scratch that each thread needs."""
 
-    @abstractmethod
+    def strips(self, capacity: int, fmt: int) -> tuple[Strip, ...]:
+        """What it keeps of a conversation of up to `capacity` tokens by position, in the cache's number format."""
+        return ()
+
     def cache_bytes(self, capacity: int, fmt: int) -> int:
-        """Bytes it keeps of a conversation of up to `capacity` tokens, in the cache's number format."""
+        """Bytes it keeps of a conversation of up to `capacity` tokens: the running state, then the strips."""
+        return self.state_bytes() + sum(strip.nbytes for strip in self.strips(capacity, fmt))
 
     def context_scratch(self, capacity: int) -> int:
         """Bytes it works in that grow with the context; one piece of memory serves all layers."""

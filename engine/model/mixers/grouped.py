@@ -8,6 +8,7 @@ from ...kernels import records as r
 from ...kernels.formats import itemsize
 from ...kernels.records import attention_scratch
 from ..spec import Attention, ModelSpec, Rope
+from ..strips import Strip, ring_length
 from .base import Mixer
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _QK_NORM = {
 
 
 class GroupedQuery(Mixer):
-    """See spec.Attention. Cache: keys [kv_heads, capacity, head_dim], then values alike."""
+    """See spec.Attention. Cache: keys [kv_heads, length, head_dim], then values alike."""
 
     def __init__(self, spec: ModelSpec, layer: int, kind: Attention) -> None:
         self._spec, self._layer, self._kind = spec, layer, kind
@@ -61,9 +62,13 @@ class GroupedQuery(Mixer):
         """Scores and sums of a group of heads."""
         return attention_scratch(self._kind.heads // self._kind.kv_heads, self._kind.head_dim)
 
-    def cache_bytes(self, capacity: int, fmt: int) -> int:
-        """Keys and values."""
-        return 2 * capacity * self._kv * itemsize(fmt)
+    def strips(self, capacity: int, fmt: int) -> tuple[Strip, ...]:
+        """Keys and values; of the window only, if there is one."""
+        kind = self._kind
+        span = kind.window or kind.chunk
+        behind = span - 1 if span else None
+        strip = Strip(kind.kv_heads, ring_length(capacity, behind), kind.head_dim * itemsize(fmt), behind=behind)
+        return strip, strip
 
     def ropes(self) -> tuple[Rope, ...]:
         """One, or none."""
@@ -93,11 +98,12 @@ class GroupedQuery(Mixer):
             )  # fmt: skip
         cos, sin = builder.rope(rope) if rope else (0, 0)
         tuning, every = kind.tuning or (0.0, 1.0)
+        stored, _ = self.strips(cache.capacity, cache.fmt)
         index = builder.record("attentions", {
             "q": at["q"], "k": at["k"], "v": at["v"], "out": at["attended"],
             "q_stride": self._q_stride, "gated": int(kind.gated),
-            "cache_k": cache.address, "cache_v": cache.address + self.cache_bytes(cache.capacity, cache.fmt) // 2,
-            "capacity": cache.capacity, "fmt": cache.fmt,
+            "cache_k": cache.address, "cache_v": cache.address + stored.nbytes,
+            "capacity": stored.length, "fmt": cache.fmt,
             "heads": kind.heads, "kv_heads": kind.kv_heads, "dim": kind.head_dim,
             "norm": _QK_NORM[kind.qk_norm], "q_norm": weights.vector("q_norm", layer),
             "k_norm": weights.vector("k_norm", layer), "eps": spec.norm_eps,

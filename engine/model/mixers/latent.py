@@ -8,6 +8,7 @@ from ...kernels import records as r
 from ...kernels.formats import itemsize
 from ..rope import softmax_factor
 from ..spec import LatentAttention, ModelSpec, Role, Rope
+from ..strips import Strip
 from .base import Mixer
 
 if TYPE_CHECKING:
@@ -70,14 +71,13 @@ class Latent(Mixer):
         attention = r.latent_scratch(self._kind.kv_rank, self._width * 4)
         return max(attention, r.index_scratch(self._kind.indexer.heads if self._kind.indexer else 0))
 
-    def _latent_bytes(self, capacity: int, fmt: int) -> int:
-        return capacity * self._width * itemsize(fmt)
-
-    def cache_bytes(self, capacity: int, fmt: int) -> int:
+    def strips(self, capacity: int, fmt: int) -> tuple[Strip, ...]:
         """Latents with their keys, and the indexer's keys."""
-        index = self._kind.indexer.dim if self._kind.indexer else 0
-        tiles = -(-capacity // r.KEY_TILE)
-        return self._latent_bytes(capacity, fmt) + tiles * r.KEY_TILE * index * itemsize(fmt)
+        latents = Strip(1, capacity, self._width * itemsize(fmt))
+        if self._kind.indexer is None:
+            return (latents,)
+        tile = r.KEY_TILE * self._kind.indexer.dim * itemsize(fmt)
+        return latents, Strip(1, -(-capacity // r.KEY_TILE), tile, unit=r.KEY_TILE)
 
     def context_scratch(self, capacity: int) -> int:
         """The indexer's scores of some rows."""
@@ -162,7 +162,7 @@ class Latent(Mixer):
             "heads": indexer.heads, "dim": indexer.dim, "rope_dim": kind.rope.dim, "pairs": int(indexer.pairs),
             "cos": cos, "sin": sin, "norm": weights.vector("index_k_norm", self._layer),
             "norm_bias": weights.vector("index_k_norm_bias", self._layer), "eps": indexer.norm_eps,
-            "cache": cache.address + self._latent_bytes(cache.capacity, cache.fmt), "fmt": cache.fmt,
+            "cache": cache.address + self.strips(cache.capacity, cache.fmt)[0].nbytes, "fmt": cache.fmt,
             "capacity": cache.capacity, "scores": cache.scratch,
             "top_k": kind.top_k or 0, "selected": at["selected"],
         }  # fmt: skip

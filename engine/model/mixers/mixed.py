@@ -8,6 +8,7 @@ from ...errors import UnsupportedModelError
 from ...kernels import records as r
 from ...kernels.formats import BF16, F16, F32, itemsize
 from ..spec import MixedAttention, ModelSpec, Rope
+from ..strips import Strip
 from .base import Mixer
 
 if TYPE_CHECKING:
@@ -50,9 +51,10 @@ class Mixed(Mixer):
         attention = r.attention_scratch(self._kind.router.top_k, self._kind.head_dim)
         return max(attention, r.mixed_scratch(self._width), self._kind.experts * 12)
 
-    def cache_bytes(self, capacity: int, fmt: int) -> int:
+    def strips(self, capacity: int, fmt: int) -> tuple[Strip, ...]:
         """Keys and values."""
-        return 2 * capacity * self._width * itemsize(fmt)
+        strip = Strip(self._kind.kv_heads, capacity, self._kind.head_dim * itemsize(fmt))
+        return strip, strip
 
     def ropes(self) -> tuple[Rope, ...]:
         """One."""

@@ -68,10 +68,6 @@ class GatedDeltaNet(Mixer):
         """History and matrices, float32 whatever the cache's format."""
         return self._history_bytes() + self._values * self._kind.key_dim * 4
 
-    def cache_bytes(self, capacity: int, fmt: int) -> int:
-        """The state, however long the conversation."""
-        return self.state_bytes()
-
     def ropes(self) -> tuple[Rope, ...]:
         """None."""
         return ()
@@ -160,10 +156,6 @@ class GatedConvolution(Mixer):
     def state_bytes(self) -> int:
         """Float32 whatever the cache's format."""
         return self._spec.hidden * (self._kind.taps - 1) * 4
-
-    def cache_bytes(self, capacity: int, fmt: int) -> int:
-        """The state, however long the conversation."""
-        return self.state_bytes()
 
     def ropes(self) -> tuple[Rope, ...]:
         """None."""
