@@ -41,8 +41,8 @@ from .model.weights import Weights
 from .model.workspace import HEAD_ROWS, Workspace, work_bytes
 from .options import EngineOptions
 from .plan import Needs, describe, make_plan
-from .text import ChatTemplate, GenerationDefaults, Message, Sampling, Tokenizer
-from .text.gguf import has_vocabulary, load_gguf
+from .text import AnswerReader, ChatTemplate, GenerationDefaults, Message, Sampling, Tokenizer
+from .text.opening import open_text
 from .turn import TurnRun
 
 Progress = Callable[[Loading | Notice], None]
@@ -62,19 +62,15 @@ class Engine:
     def __init__(self, folder: Path, options: EngineOptions, progress: Progress, shared_board: bool) -> None:
         self._options, self._folder = options, folder
         self._stopping = threading.Event()
-        self._tokenizer: Tokenizer | None = None
-        self._template: ChatTemplate | None = None
+        self._tokenizer: Tokenizer | None
+        self._template: ChatTemplate | None
         self.notices: list[str] = []
         checkpoint = open_gguf(folder) if is_gguf(folder) else Checkpoint.open(folder)
         self.spec: ModelSpec = read_spec(checkpoint.config)
         self.weights = weights = Weights(checkpoint, self.spec)
         generation = GenerationDefaults.load(folder, checkpoint.config)
         self.eos_ids, self.defaults = generation.eos_ids, generation.sampling()
-        if (folder / "tokenizer.json").exists():
-            self._tokenizer = Tokenizer.load(folder)
-            self._template = ChatTemplate.load(folder, self._tokenizer)
-        elif has_vocabulary(checkpoint.metadata):
-            self._tokenizer, self._template = load_gguf(checkpoint.metadata, str(folder))
+        self._tokenizer, self._template = open_text(folder, checkpoint.metadata, options.template)
         threads = options.threads or physical_cores()
         compile_kernels(lambda done, total: progress(Loading("compiling kernels, once per machine", done, total)))
         compile_all(
@@ -218,8 +214,10 @@ class Engine:
     def render(self, messages: Sequence[Message], *, continue_final: bool = False) -> list[int]:
         """Turn a conversation into ids with the model's chat template."""
         if self._template is None:
-            name = "chat template" if self._tokenizer else "tokenizer.json"
-            raise EngineError(f"{self._folder}: the model has no {name}; use --raw to continue plain text")
+            raise EngineError(
+                f"{self.tokenizer.origin}: the model has no chat template; give one with --template FILE, or use --raw "
+                "to continue plain text"
+            )
         return self._template.render(messages, continue_final=continue_final)
 
     def encode(self, text: str) -> list[int]:
@@ -265,8 +263,11 @@ class Engine:
         seed: int | None = None,
         repetition: float = 1.0,
         ignore_eos: bool = False,
+        chat: bool = False,
     ) -> Iterator[Event]:
         """Answer a prompt: Prefill events, Token events, possibly Notices, one Turn at the end.
+
+        chat: the ids are a conversation from `render`, in whose answer reasoning is told apart.
 
         Continues the engine's conversation where `ids` begins like it. max_tokens None: until an end-of-sequence token
         or the end of the context. ContextOverflowError before anything is computed when the prompt does not fit; other
@@ -274,7 +275,12 @@ class Engine:
         """
         tokens = self._checked(ids)
         sampling = Sampling(max_tokens, temperature, nucleus, seed, repetition)
-        return TurnRun(self, tokens, sampling, frozenset() if ignore_eos else self.eos_ids).run()
+        reader = None
+        if chat and self._template is not None:
+            reader = self._template.reader(ids)
+        elif self._tokenizer is not None:
+            reader = AnswerReader(self._tokenizer, ids, None)
+        return TurnRun(self, tokens, sampling, frozenset() if ignore_eos else self.eos_ids, reader).run()
 
     def _checked(self, ids: Sequence[int]) -> npt.NDArray[np.int64]:
         tokens = np.asarray(ids, np.int64)

@@ -98,11 +98,15 @@ class Prefill:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One new token. `text` may be empty while a character is still incomplete, or for a control token."""
+    """One new token: what it adds to the answer, and to the reasoning before it.
+
+    Both may be empty while a character is still incomplete, or for a control token.
+    """
 
     event: ClassVar[str] = "token"
     id: int
     text: str
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,6 +140,7 @@ KNOBS: tuple[Knob, ...] = (
         0,
         1_000_000_000,
     ),
+    Knob("template", "path", "chat template to use instead of the model's own, a Jinja file"),
     Knob("route_trace", "path", "write every routing decision to this file", "ROUTE_TRACE"),
 )
 
@@ -166,6 +167,7 @@ class EngineOptions:
     pin: str = "off"
     pin_gb: float | None = None
     repin: int = 0
+    template: str | None = None
     route_trace: str | None = None
     history: str | None = None  # where a profile keeps its history: used when no person names a file (`usage`)
 

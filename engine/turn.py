@@ -14,7 +14,8 @@ from .errors import EngineError
 from .events import Event, Hits, Notice, Prefill, Ready, Repin, StopReason, Token, Turn
 from .model.conversation import Conversation
 from .model.forward import Model, StoppedError
-from .text import IncrementalDecoder, Sampler, Sampling, Tokenizer
+from .text import AnswerReader, Sampler, Sampling
+from .text.reasoning import NOTHING
 
 _RECENT = 256
 """Tokens that the repetition penalty looks back on."""
@@ -31,10 +32,6 @@ class Turnable(Protocol):
     board: Board
     model: Model
     conversation: Conversation
-
-    @property
-    def tokenizer_or_none(self) -> Tokenizer | None:
-        """The model's tokenizer, if it has one."""
 
     @property
     def stopping(self) -> bool:
@@ -54,9 +51,16 @@ class TurnRun:
     """One turn: its clocks, its counters, its end. `run` is called once."""
 
     def __init__(
-        self, engine: Turnable, tokens: npt.NDArray[np.int64], sampling: Sampling, eos_ids: frozenset[int]
+        self,
+        engine: Turnable,
+        tokens: npt.NDArray[np.int64],
+        sampling: Sampling,
+        eos_ids: frozenset[int],
+        reader: AnswerReader | None,
     ) -> None:
+        """reader: makes text of the answer; None where the model has no tokenizer."""
         self._engine, self._tokens, self._sampling, self._eos_ids = engine, tokens, sampling, eos_ids
+        self._reader = reader
         self._sampler = Sampler(sampling)
         self._counters = engine.board.counters
         self._before = self._counters.copy()
@@ -115,13 +119,6 @@ class TurnRun:
     def _decode(self) -> Generator[Event, None, StopReason]:
         """Yield tokens; returns why it ended."""
         engine, sampling = self._engine, self._sampling
-        tokenizer = engine.tokenizer_or_none
-        # After ordinary text a leading space belongs to the answer; after a control token it is the tokenizer's own.
-        decoder = (
-            IncrementalDecoder(tokenizer, continues=not tokenizer.is_special(int(self._tokens[-1])))
-            if tokenizer is not None
-            else None
-        )
         recent = self._tokens[-_RECENT:].tolist()
         limit = sampling.max_tokens if sampling.max_tokens is not None else engine.info.context
         position = len(self._tokens)
@@ -135,11 +132,7 @@ class TurnRun:
             self._first = self._first or self._last
             ended = chosen in self._eos_ids
             last = ended or self._made >= limit or position >= engine.info.context
-            text = ""
-            if decoder is not None:
-                # Bytes of a character that will never be finished come with the last token.
-                text = ("" if ended else decoder.push(chosen)) + (decoder.flush() if last else "")
-            yield Token(chosen, text)
+            yield self._told(chosen, ended=ended, last=last)
             if last:
                 return "eos" if ended else "length"
             if engine.stopping:
@@ -155,6 +148,16 @@ class TurnRun:
     def _decode_bytes(self) -> int:
         before = self._prefill_bytes
         return 0 if before is None else int(self._counters[Counter.BYTES_READ]) - before
+
+    def _told(self, chosen: int, *, ended: bool, last: bool) -> Token:
+        """The event of a token; what was held back, such as half a character, comes with the last one."""
+        split = NOTHING
+        if self._reader is not None:
+            if not ended:
+                split = self._reader.push(chosen)
+            if last:
+                split = split.joined(self._reader.end())
+        return Token(chosen, split.answer, split.reasoning)
 
     def _summary(self, stop: StopReason) -> Turn:
         change = self._counters - self._before

@@ -78,8 +78,11 @@ class EngineLike(Protocol):
         nucleus: float = 1.0,
         seed: int | None = None,
         repetition: float = 1.0,
+        chat: bool = False,
     ) -> Iterator[Event]:
         """Yield Prefill..., Token..., Notice... and one Turn at the end. An earlier `stop` is forgotten.
+
+        chat: the ids come from `render`; reasoning in the answer is told apart.
 
         Raises EngineError: before the first event, or after the Turn, whose stop is then "error".
         """

@@ -98,7 +98,8 @@ class Host:
                 self._tell(turn, _unbegun())
                 return
             summary: Event | None = None
-            for event in engine.generate(_prompt(engine, command), **asdict(command.sampling)):
+            chat = isinstance(command, Chat)
+            for event in engine.generate(_prompt(engine, command), chat=chat, **asdict(command.sampling)):
                 if isinstance(event, Turn):
                     summary = event  # an error may follow it, and then ends the turn in its place
                 else:

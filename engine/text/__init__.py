@@ -5,11 +5,13 @@ Importing this package loads the tokenizer library and numpy only; the template 
 
 from .decoding import IncrementalDecoder
 from .generation import GenerationDefaults
+from .reasoning import AnswerReader
 from .sampler import Sampler, Sampling
 from .template import ChatTemplate, Message
 from .tokenizer import Tokenizer
 
 __all__ = [
+    "AnswerReader",
     "ChatTemplate",
     "GenerationDefaults",
     "IncrementalDecoder",

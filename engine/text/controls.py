@@ -93,6 +93,10 @@ class ControlTokens:
         """One more than the highest id of the vocabulary; aliases lie behind it."""
         return self._size
 
+    def id_of(self, spelling: str) -> int | None:
+        """The id of a control token, None if there is none of that spelling."""
+        return self._id_of.get(spelling)
+
     def _unknown_token(self) -> set[int]:
         """Return the id that the model gives to characters it does not know: any text may contain those."""
         token = getattr(self._backend.model, "unk_token", None)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import CheckpointError, EngineError
 from .controls import CUT
 from .files import one_line, read_object_if_present, read_text
+from .reasoning import AnswerReader, style_of
 from .tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ Message = Mapping[str, Any]
 _REASONING = frozenset({"<think>", "</think>"})
 """Control tokens that an assistant's message may hold: the model wrote them, and templates cut there."""
 
+_REASONING_KEYS = ("reasoning_content", "thinking")
+"""What templates call a message's reasoning. One that has no name for it wants none."""
+
 _OPEN_REASONING = re.compile(r"<think>(?!.*</think>)", re.DOTALL)
 
 
@@ -37,7 +41,8 @@ class ChatTemplate:
         from .sandbox import BoundedEnvironment
 
         self.origin = origin
-        self._tokenizer = tokenizer
+        self._tokenizer, self._source = tokenizer, source
+        self._reasoning_keys = [key for key in _REASONING_KEYS if re.search(rf"\b{key}\b", source)]
         try:
             self._template: Template = BoundedEnvironment().from_string(source)
         except jinja2.TemplateSyntaxError as error:
@@ -100,6 +105,10 @@ class ChatTemplate:
         """Return the text that `render` encodes."""
         return self._tokenizer.unquote(self._render(messages, add_generation_prompt, continue_final, variables))
 
+    def reader(self, prompt: Sequence[int]) -> AnswerReader:
+        """Return what tells reasoning and answer apart in the ids that the model adds to a rendered prompt."""
+        return AnswerReader(self._tokenizer, prompt, style_of(self._source))
+
     def _render(
         self, messages: Sequence[Message], add_generation_prompt: bool, continue_final: bool, variables: dict[str, Any]
     ) -> str:
@@ -121,6 +130,8 @@ class ChatTemplate:
         """
         content: str = last["content"]
         opened = self._run(earlier, True, variables)
+        if reasoning := last.get("reasoning_content"):
+            return opened + style_of(self._source).written(opened, reasoning, content)
         closed = self._run([*earlier, {**last, "content": content + CUT}], False, variables)
         kept, cut, _ = closed.rpartition(CUT)
         if not cut or not kept.startswith(opened) or _OPEN_REASONING.search(content):
@@ -144,6 +155,12 @@ class ChatTemplate:
 
         return {key: value if key == "role" else quote(value) for key, value in message.items()}
 
+    def _named(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return the message with its reasoning under the names by which the template asks for it."""
+        named = dict(message)
+        reasoning = named.pop("reasoning_content", None)
+        return {**named, **dict.fromkeys(self._reasoning_keys, reasoning.strip())} if reasoning else named
+
     def _run(self, messages: list[dict[str, Any]], add_generation_prompt: bool, variables: dict[str, Any]) -> str:
         import jinja2
 
@@ -157,7 +174,7 @@ class ChatTemplate:
                     "tools": None,
                     "documents": None,
                     **variables,
-                    "messages": messages,
+                    "messages": [self._named(message) for message in messages],
                     "add_generation_prompt": add_generation_prompt,
                 },
             )

@@ -118,6 +118,10 @@ class Tokenizer:
         number = self._backend.token_to_id(spelling)
         return number if number is not None and number < self.vocab_size else None
 
+    def control_id(self, spelling: str) -> int | None:
+        """Return the id of a control token: one that is recognised only where a template or the model writes it."""
+        return self._controls.id_of(spelling)
+
     def is_special(self, number: int) -> bool:
         """Tell whether an id is a special token: one that has no text."""
         return number in self._controls.special
