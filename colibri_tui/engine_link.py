@@ -81,10 +81,15 @@ class EnginePrefill(EngineMessage):
 
 @dataclass
 class EngineText(EngineMessage):
-    """More of the reply: `text` of `tokens` new tokens. The text may be empty."""
+    """More of the reply: `text` of `tokens` new tokens. The text may be empty.
+
+    reasoning: what the model thinks before its answer. before: tokens that came before the answer's first word.
+    """
 
     text: str
     tokens: int
+    reasoning: str = ""
+    before: int = 0
 
 
 @dataclass
@@ -322,9 +327,10 @@ class _Session:
                 return EngineReady(turn, event)
             case Prefill(done, total):
                 return EnginePrefill(turn, done, total)
-            case Token(_, text):
-                self._text.append(text)
-                return EngineText(turn, text, 1)
+            case Token(_, text, reasoning):
+                if text:
+                    self._text.append(text)
+                return EngineText(turn, text, 1, reasoning, 0 if self._text else 1)
             case Turn():
                 return EngineTurn(turn, event, "".join(self._text))
             case Repin():
@@ -388,5 +394,11 @@ def _kind(message: EngineMessage) -> object:
 def _merged(earlier: EngineMessage, later: EngineMessage) -> EngineMessage:
     """Return one message that says what two of a kind say."""
     if isinstance(earlier, EngineText) and isinstance(later, EngineText):
-        return EngineText(later.turn, earlier.text + later.text, earlier.tokens + later.tokens)
+        return EngineText(
+            later.turn,
+            earlier.text + later.text,
+            earlier.tokens + later.tokens,
+            earlier.reasoning + later.reasoning,
+            earlier.before + later.before,
+        )
     return later

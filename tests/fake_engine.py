@@ -60,6 +60,7 @@ class Script:
     pins: int = 4  # per layer
     context: int = 4096
     reply: str = REPLY
+    reasoning: str = ""  # what comes before the reply of a conversation
     length: int | None = None  # tokens of a reply; None: as many as `reply` has
     token_s: float = 0.0
     prefill_chunk: int = 64
@@ -158,7 +159,7 @@ class FakeEngine:
 
     def render(self, messages: list[dict[str, str]], *, continue_final: bool = False) -> list[int]:
         """One id a word, and one for each message's head."""
-        self._asked = "|".join(message["content"] for message in messages)
+        self._asked = "|".join(message.get("reasoning_content", "") + message["content"] for message in messages)
         ids = [word for message in messages for word in (1, *_words(message["content"]))]
         return ids if continue_final else [*ids, 1]
 
@@ -176,6 +177,7 @@ class FakeEngine:
         nucleus: float = 1.0,
         seed: int | None = None,
         repetition: float = 1.0,
+        chat: bool = False,
     ) -> Iterator[Event]:
         """Say the script's reply, whatever was asked."""
         script, board = self._script, self.board
@@ -198,7 +200,8 @@ class FakeEngine:
         reply = json.dumps(asdict(asked)) if script.echo_sampling else script.reply
         reply = json.dumps(self._asked) if script.echo_prompt else reply
         pieces = re.findall(r"\s*\S+|\s+$", reply)
-        length = len(pieces) if script.length is None else script.length
+        thoughts = re.findall(r"\s*\S+|\s+$", script.reasoning) if chat else []
+        length = len(pieces) + len(thoughts) if script.length is None else script.length
         tokens = 0
         while not self._stop.is_set():
             if tokens == length or (max_tokens is not None and tokens == max_tokens):
@@ -215,7 +218,10 @@ class FakeEngine:
             self._router.token()
             self._stop.wait(script.token_s)
             self._router.note(3 + tokens % 1000, tokens, time.perf_counter_ns() - began)
-            yield Token(3 + tokens % 1000, pieces[tokens % len(pieces)])
+            if tokens < len(thoughts):
+                yield Token(3 + tokens % 1000, "", thoughts[tokens])
+            else:
+                yield Token(3 + tokens % 1000, pieces[(tokens - len(thoughts)) % len(pieces)])
             tokens += 1
             board.counters[Counter.TOKENS] += 1
             board.counters[Counter.CONTEXT_USED] = len(ids) + tokens
