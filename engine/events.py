@@ -155,6 +155,11 @@ Event = Loading | Ready | Prefill | Token | Turn | Repin | Notice
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    """Return the event as the JSON object of the command line contract, `event` first."""
+    """Return the event as the JSON object of the command line contract, `event` first.
+
+    A token has a field `reasoning` only if it brings some.
+    """
     fields = {name.removesuffix("_"): value for name, value in asdict(event).items()}
+    if isinstance(event, Token) and not event.reasoning:
+        del fields["reasoning"]
     return {"event": event.event, **fields}
