@@ -22,6 +22,7 @@ from .commands.bench import bench
 from .commands.chat import chat
 from .commands.demo import demo
 from .commands.options import NAME, Program, write_options
+from .commands.profile import profile
 from .commands.run import run
 from .commands.trace import trace
 from .render.clean import clean
@@ -72,6 +73,7 @@ cli.add_command(run)
 cli.add_command(demo)
 cli.add_command(bench)
 cli.add_command(trace)
+cli.add_command(profile)
 
 
 def main(argv: Sequence[str] | None = None, *, factory: str = ENGINE) -> int:

@@ -11,10 +11,11 @@ from typing import Any
 from engine.options import EngineOptions
 from engine.worker import ENGINE
 
+from . import paths
 from .demo import demo_defaults
 from .models import demo_folder
-from .profiles import BUILT_IN, check_name, model_key, usage_path
-from .settings import Origin, Settings, read_settings, resolve_options
+from .profiles import BUILT_IN, check_name, is_frozen, list_profiles, model_key, usage_path
+from .settings import Origin, Settings, read_settings, read_state, resolve_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +41,26 @@ class Launch:
         options, origins = resolve_options(self.flags, os.environ, self.settings)
         if folder == demo_folder():
             options = _completed(options, origins, demo_defaults())
-        history = usage_path(profile or self.profile, model_key(folder))
-        return replace(options, history=str(history)), origins
+        name, key = profile or self.profile, model_key(folder)
+        learn = options.learn and not is_frozen(name, key)
+        return replace(options, history=str(usage_path(name, key)), learn=learn), origins
 
 
 def launch(factory: str, flags: Mapping[str, Any], *, profile: str | None = None, model: Path | None = None) -> Launch:
-    """Read the settings and return the launch. Raises EngineError for a mistake in them or in the profile's name."""
+    """Read the settings and return the launch. Raises EngineError for a mistake in them or in the profile's name.
+
+    The profile is the one named, else that of the settings, else the one used last.
+    """
     settings = read_settings(os.environ)
-    return Launch(settings, check_name(profile or settings.profile or BUILT_IN[0]), model, flags, factory)
+    return Launch(settings, check_name(profile or current_profile(settings)), model, flags, factory)
+
+
+def current_profile(settings: Settings) -> str:
+    """Return the profile that is used when none is named."""
+    if settings.profile:
+        return settings.profile
+    last = read_state(paths.state_path()).profile
+    return last if last is not None and last in list_profiles() else BUILT_IN[0]
 
 
 def _completed(options: EngineOptions, origins: Mapping[str, Origin], defaults: EngineOptions) -> EngineOptions:

@@ -55,6 +55,11 @@ def database_path() -> Path:
     return data_dir() / "conversations.db"
 
 
+def conversation_states_dir() -> Path:
+    """Saved memories of conversations, one folder a model key."""
+    return data_dir() / "state"
+
+
 def state_path() -> Path:
     """What the program remembers from run to run: the last model, the layout."""
     return data_dir() / "state.json"

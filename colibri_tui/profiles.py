@@ -96,8 +96,8 @@ def list_profiles() -> list[str]:
     return [*BUILT_IN, *sorted(found.difference(BUILT_IN), key=lambda name: (name.casefold(), name))]
 
 
-def create(name: str) -> str:
-    """Make a new profile and return its name. Raises EngineError for a bad name or one that is taken.
+def free_name(name: str) -> str:
+    """Return a name that no profile has, in its stored form. Raises EngineError for a bad name or one that is taken.
 
     Names that differ in upper and lower case alone are the same: they would share a folder on some systems.
     """
@@ -105,11 +105,47 @@ def create(name: str) -> str:
     for taken in list_profiles():
         if taken.casefold() == name.casefold():
             raise EngineError(f"a profile {taken!r} exists already")
+    return name
+
+
+def create(name: str) -> str:
+    """Make a new profile and return its name. Raises EngineError for a bad name or one that is taken."""
+    name = free_name(name)
     folder = paths.profiles_dir() / name
     try:
         folder.mkdir(parents=True)
     except OSError as error:
         raise EngineError(f"{folder}: cannot be created ({reason(error)})") from error
+    return name
+
+
+def frozen_path(profile: str, key: str) -> Path:
+    """Return the file that, while it exists, keeps the profile from learning about this model."""
+    return usage_path(profile, key).with_name("frozen")
+
+
+def is_frozen(profile: str, key: str) -> bool:
+    """Whether the profile learns nothing about this model."""
+    return frozen_path(profile, key).exists()
+
+
+def models_of(profile: str) -> list[str]:
+    """Return the keys of the models that the profile knows something about, by name."""
+    folder = paths.profiles_dir() / check_name(profile)
+    try:
+        return sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise EngineError(f"{folder}: cannot be read ({reason(error)})") from error
+
+
+def existing(name: str) -> str:
+    """Return the name of a profile that exists. Raises EngineError, with what there is, for any other."""
+    name = check_name(name)
+    known = list_profiles()
+    if name not in known:
+        raise EngineError(f"no profile {name!r}; there are {', '.join(known)} (profile create makes one)")
     return name
 
 

@@ -31,7 +31,7 @@ from .experts.trace import RouteTrace
 from .families import read_spec
 from .kernels.team import Team, physical_cores
 from .kernels.warm import compile_all, compile_kernels
-from .learning import Learning, Routed
+from .learning import Learning
 from .model.build import Lossy
 from .model.conversation import Conversation
 from .model.forward import Model, OnRoute
@@ -41,6 +41,7 @@ from .model.weights import Weights
 from .model.workspace import HEAD_ROWS, Workspace, work_bytes
 from .options import EngineOptions
 from .plan import Needs, describe, make_plan
+from .routed import routed_of
 from .text import AnswerReader, ChatTemplate, GenerationDefaults, Message, Sampling, Tokenizer
 from .text.opening import open_text
 from .turn import TurnRun
@@ -76,7 +77,7 @@ class Engine:
         compile_all(
             compile_policies, FUNCTIONS, lambda done, total: progress(Loading("compiling cache policies", done, total))
         )
-        self._learning = Learning(self._routed(checkpoint), options)
+        self._learning = Learning(routed_of(self.spec, checkpoint.config), options)
         plan, notices = make_plan(self._needs(weights, threads), options, self._learning.pinnable)
         for text in (*self._learning.notices, *notices, describe(plan)):
             self._notice(text, progress)
@@ -175,10 +176,6 @@ class Engine:
         for layer in self.spec.moe_layers:
             board.tier[layer, : self.spec.mixture(layer).experts] = Tier.DISK
         return board
-
-    def _routed(self, checkpoint: Checkpoint) -> Routed:
-        spec = self.spec
-        return Routed(len(spec.layers), spec.experts, str(checkpoint.config["model_type"]), spec.moe_layers)
 
     def _make_placement(self, plan: Plan) -> Placement:
         return Placement(self.board, plan.slots, plan.slot_bytes, plan.cap, self.spec.top_k, self._policy)

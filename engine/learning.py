@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,25 +12,17 @@ from .board import Board, Counter
 from .errors import EngineError
 from .events import Plan, Repin, Turn
 from .experts.ahead import Ahead
+from .experts.history import UsageHistory
 from .experts.pins import SELECTIONS_MIN, rank
 from .experts.placement import Placement
 from .experts.reader import ReaderPool
 from .experts.repin import Repinner
 from .experts.source import ExpertSource
-from .experts.usage import UsageHistory, read_usage
+from .experts.usage import read_usage
 from .options import EngineOptions
 from .plan import NOTHING_TO_PIN, Pinnable
+from .routed import Routed
 from .turn_log import LoggedTurn, append_turn, log_path
-
-
-@dataclass(frozen=True, slots=True)
-class Routed:
-    """What a history must fit: layers and experts of a model, its type, the layers that have a router."""
-
-    layers: int
-    experts: int
-    model_type: str
-    moe_layers: tuple[int, ...]
 
 
 class Learning:

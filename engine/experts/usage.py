@@ -10,14 +10,11 @@ An empty file means "no history yet". Layer `layers` is the multi-token-predicti
 never runs it, but colibrì does, so its counts are carried along.
 
 Files come from outside: any bytes may stand in them, in lines of any length. Reading takes one pass and
-little memory, a line that is no record is skipped and counted, and a file that was not understood whole
-is kept aside before it is written over. Saving adds what was counted since the last save to what the file
-holds *now*, under a lock, so that two running programs never lose each other's counts.
+little memory, a line that is no record is skipped and counted. `history` writes them.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 from collections.abc import Set
@@ -29,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import EngineError
-from ..files import FileLock, copy_aside, move_aside, reason, replace_file
+from ..files import reason
 
 Counts = npt.NDArray[np.uint32]
 
@@ -99,7 +96,7 @@ def read_usage(
     Raises UsageRefused for a history of other dimensions, a newer format or another engine, and for what is
     no history at all; EngineError when the file cannot be read.
     """
-    reader = _Reader(path, _Model(layers, experts, model_type, frozenset(routed)), named)
+    reader = UsageReader(path, HistoryModel(layers, experts, model_type, frozenset(routed)), named)
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -116,7 +113,7 @@ def read_usage(
 
 
 @dataclass(frozen=True, slots=True)
-class _Model:
+class HistoryModel:
     """What a history must fit."""
 
     layers: int
@@ -125,10 +122,10 @@ class _Model:
     routed: frozenset[int]
 
 
-class _Reader:
+class UsageReader:
     """One pass over a history file; the counts are delivered only if no line refuses the whole file."""
 
-    def __init__(self, path: Path, model: _Model, named: bool) -> None:
+    def __init__(self, path: Path, model: HistoryModel, named: bool) -> None:
         self.path, self.named = path, named
         self.layers, self.experts, self.engine = model.layers, model.experts, engine_name(model.model_type)
         self.has_router = [layer in model.routed for layer in range(model.layers + 1)]
@@ -193,6 +190,43 @@ class _Reader:
         return Usage(counts, total, tuple(f"{self.path}: {notice}" for notice in notices))
 
 
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What a history says about itself, whatever model it is of.
+
+    shape: layers and experts by its header, None without one. total: the sum of all counts. records: how many
+    there are.
+    """
+
+    shape: tuple[int, int] | None
+    total: int
+    records: int
+
+
+def glance(path: Path) -> Glance:
+    """Look at a history without knowing its model; one that does not exist is empty, lines that are none count nothing.
+
+    Raises EngineError when it cannot be read.
+    """
+    shape, total, records = None, 0, 0
+    try:
+        with path.open("rb") as file:
+            for line in iter(lambda: file.readline(LINE_MAX), b""):
+                if file.tell() > FILE_MAX:
+                    raise EngineError(f"{path}: no history is larger than {FILE_MAX} bytes")
+                if record := _RECORD.fullmatch(line):
+                    layer, expert, count = map(int, record.groups())
+                    if layer == -1:
+                        shape = (expert, count)
+                    elif layer >= 0 and expert >= 0 and count > 0:
+                        total, records = total + count, records + 1
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise EngineError(f"{path}: the history cannot be read ({reason(error)})") from error
+    return Glance(shape, total, records)
+
+
 def _skip_line(file: BinaryIO) -> None:
     """Read on behind the next newline."""
     while (part := file.readline(1 << 16)) and not part.endswith(b"\n"):
@@ -207,134 +241,3 @@ def format_usage(counts: Counts, layers: int, model_type: str) -> bytes:
     header = f"-1 {layers} {counts.shape[1]}\n-2 {VERSION} {engine_id(engine_name(model_type))}\n"
     cells = zip(rows.tolist(), columns.tolist(), counts[rows, columns].tolist(), strict=True)
     return (header + "".join(map("%d %d %d\n".__mod__, cells))).encode()
-
-
-class UsageHistory:
-    """The history of one model and profile while an engine runs: loaded once, saved after every turn.
-
-    counts: uint32 [layers, experts], as loaded; the live counters start from a copy of it.
-    total: the sum of `counts`.
-    notices: what a person should know about the loading, one line each.
-    """
-
-    def __init__(self, path: Path, model: _Model, named: bool, learn: bool, decay: float | None) -> None:
-        """Load a history; see `UsageHistory.open`."""
-        # A link is followed, not replaced: the file it leads to may be kept elsewhere on purpose.
-        self.path = Path(os.path.realpath(path))
-        self._model, self._named, self._learn, self._decay = model, named, learn, decay
-        self._lock = FileLock(self.path.with_name(self.path.name + ".lock"))
-        self._temporary = self.path.with_name(self.path.name + ".new")
-        usage, self.notices = self._load()
-        self.counts: Counts = usage.counts[: model.layers].copy()
-        self.total = int(self.counts.sum(dtype=np.uint64))
-        self._baseline = self.counts.copy()
-
-    @classmethod
-    def open(
-        cls,
-        path: Path,
-        layers: int,
-        experts: int,
-        model_type: str,
-        routed: Set[int],
-        *,
-        named: bool = False,
-        learn: bool = True,
-        decay: float | None = None,
-    ) -> UsageHistory:
-        """Load the history at `path`, or start an empty one.
-
-        layers, experts: num_hidden_layers and experts per layer; routed: the layers that have a router.
-        named: a person named this file, so another engine's history may be used.
-        learn: False freezes the file: `save` does nothing and nothing is moved.
-        decay: what a save that adds something multiplies every count by, rounding half up; None forgets nothing.
-        A history that is refused is moved aside and an empty one begins; one that cannot be read or moved is
-        left alone and nothing is learned. `notices` tells. Raises EngineError only for a decay outside 0..1.
-        """
-        if decay is not None and not 0 < decay <= 1:
-            raise EngineError(f"a history cannot decay by {decay:g}: the factor lies above 0 and up to 1")
-        # The MTP row is kept for colibrì even though this engine adds nothing to it.
-        model = _Model(layers, experts, model_type, frozenset(routed) | {layers})
-        return cls(path, model, named, learn, decay)
-
-    def save(self, current: Counts) -> tuple[str, ...]:
-        """Add what was counted since the last save to the file; `current` is uint32 [layers, experts].
-
-        Without anything to add the file is left as it is. A cell that fell below its last value (a reset) adds
-        nothing and is counted from there on. Returns notices. Raises EngineError when the file could not be
-        written: it is as it was, and the next save adds what this one could not.
-        """
-        if not self._learn:
-            return ()
-        now = np.array(current, np.uint32)
-        added = np.where(now > self._baseline, now - self._baseline, 0)
-        if not added.any() and self.path.exists():
-            self._baseline = now
-            return ()
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self._lock:
-                usage, notices = self._read_or_move_aside()
-                counts = usage.counts.astype(np.uint64)
-                counts[: self._model.layers] += added
-                counts = np.minimum(counts, COUNT_MAX)
-                if self._decay is not None:
-                    counts = np.floor(counts * self._decay + 0.5)
-                kept = self._replace(counts.astype(np.uint32), complete=not usage.notices)
-                self._baseline = now
-        except OSError as error:
-            raise EngineError(
-                f"{self.path}: the history was not saved ({reason(error)}); the next save will add it"
-            ) from error
-        return notices + kept
-
-    def _load(self) -> tuple[Usage, tuple[str, ...]]:
-        """Read the file for the first time; what cannot be read or moved aside is left alone for good."""
-        try:
-            usage, moved = self._read_first()
-        except EngineError as error:
-            self._learn = False
-            return self._empty(), (f"{error}; nothing will be learned",)
-        return usage, moved + usage.notices
-
-    def _read_first(self) -> tuple[Usage, tuple[str, ...]]:
-        """Read without the lock, which needs a writable folder; only moving a refused file takes it."""
-        try:
-            return self._read(), ()
-        except UsageRefused as refusal:
-            if not self._learn:
-                raise
-            try:
-                with self._lock:
-                    return self._read_or_move_aside()
-            except OSError as error:
-                raise UsageRefused(f"{refusal}; it cannot be moved aside ({reason(error)})") from error
-
-    def _read(self) -> Usage:
-        model = self._model
-        return read_usage(self.path, model.layers, model.experts, model.model_type, model.routed, named=self._named)
-
-    def _empty(self) -> Usage:
-        return _Reader(self.path, self._model, self._named).usage()
-
-    def _read_or_move_aside(self) -> tuple[Usage, tuple[str, ...]]:
-        """Read the file, under the lock; move it aside if it is refused. Returns it and notices of a move."""
-        try:
-            return self._read(), ()
-        except UsageRefused as refusal:
-            kept = move_aside(self.path, "refused")
-            return self._empty(), (f"{refusal}; kept as {kept.name}, a new history begins",)
-
-    def _replace(self, counts: Counts, complete: bool) -> tuple[str, ...]:
-        """Write the file, under the lock; what is there is first copied aside unless `complete`."""
-        data = format_usage(counts, self._model.layers, self._model.model_type)
-        if complete:
-            replace_file(self.path, data, self._temporary)
-            return ()
-        kept = copy_aside(self.path, "refused")
-        try:
-            replace_file(self.path, data, self._temporary)
-        except OSError:
-            kept.unlink(missing_ok=True)
-            raise
-        return (f"{self.path}: not all of it was understood; as it was, it is kept as {kept.name}",)

@@ -15,7 +15,8 @@ import pytest
 
 from engine import files
 from engine.errors import EngineError
-from engine.experts.usage import COUNT_MAX, Usage, UsageHistory, read_usage
+from engine.experts.history import UsageHistory
+from engine.experts.usage import COUNT_MAX, Usage, read_usage
 
 LAYERS, EXPERTS = 5, 8
 ROUTED = frozenset(range(LAYERS))
@@ -295,7 +296,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from engine.errors import EngineError
-from engine.experts.usage import UsageHistory
+from engine.experts.history import UsageHistory
 path = Path(sys.argv[1])
 live = UsageHistory.open(path, 5, 8, "glm_moe_dsa", set(range(5)))
 """
