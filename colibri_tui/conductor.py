@@ -10,12 +10,14 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+from colibri_tui.attachments import Attachment
+from colibri_tui.chat_settings import setting_text
 from colibri_tui.conversations import Conversations, ConversationSummary
 from colibri_tui.database import StoreError
 from colibri_tui.engine_link import LinkState
 from colibri_tui.journal import Result
 from colibri_tui.profiles import check_name
-from colibri_tui.session import Session
+from colibri_tui.session import Prompt, Session
 from colibri_tui.turns import CHOOSE, ENDED, STARTING, Turns
 from colibri_tui.widgets.status_line import Stage
 from engine.errors import EngineError
@@ -98,7 +100,7 @@ class Conductor(Turns):
         if session is not self.session:
             return  # another model or conversation was chosen meanwhile
         if found is not None:
-            unanswered = session.load(found.id, stored)
+            unanswered = session.load(found.id, stored, found.settings)
             draft = "\n\n".join(part for part in (unanswered, draft) if part)
             self._view.show_conversation(session.messages)
             other = "" if found.model == session.model else " It was held with another model."
@@ -113,6 +115,34 @@ class Conductor(Turns):
         self.session = Session(self._journal, self.model.key, self.model.profile)
         self._view.show_conversation([])
         self._view.state_changed()
+
+    async def branch(self) -> None:
+        """Go on in a copy of this conversation; the one it was copied from stays as it is."""
+        row = self.session.conversation
+        if row is None or not self.session.messages:
+            self._view.tell("There is nothing to branch from yet.")
+            return
+        self._cut_short()
+        try:
+            number = await self.ask(lambda store: store.branch(row.result()))
+            copy = await self.ask(lambda store: store.get(number))
+        except StoreError as error:
+            self._view.tell(str(error), "error")
+            return
+        if copy is not None:
+            await self.resume(copy)
+
+    def configure(self, name: str, text: str) -> None:
+        """Change what holds for this conversation's next answers, and tell what does now."""
+        session = self.session
+        if text:
+            try:
+                session.configure(session.settings.changed(name, text))
+            except EngineError as error:
+                self._view.tell(f"{str(error)[0].upper()}{str(error)[1:]}.", "warning")
+                return
+            self._view.state_changed()
+        self._view.tell(setting_text(name, session.settings, self._engine.defaults))
 
     async def resume(self, conversation: ConversationSummary) -> None:
         """Leave this conversation for another."""
@@ -137,7 +167,7 @@ class Conductor(Turns):
     def keep_draft(self, draft: str) -> None:
         """Store what is written in the composer, and what is queued before it: neither is sent yet."""
         self._draft = draft
-        unsent = [text for text in (*self.session.queue, draft) if text.strip()]
+        unsent = [text for text in (*(prompt.text for prompt in self.session.queue), draft) if text.strip()]
         if self._arriving is None:  # else what is stored has yet to be read
             self._journal.set_draft(self.session.conversation, "\n\n".join(unsent))
 
@@ -165,13 +195,18 @@ class Conductor(Turns):
 
     # Prompts
 
-    def submit(self, text: str) -> None:
-        """Send a prompt, or keep it until it can be sent. A dead engine is started again for it."""
+    def submit(self, text: str, files: tuple[Attachment, ...] = (), replaces: int | None = None) -> None:
+        """Send a prompt, or keep it until it can be sent. A dead engine is started again for it.
+
+        replaces: see `Prompt`; an answer under way is stopped for it.
+        """
         if self.model.folder is None:
             self._view.put_back(text)
             self._view.tell("There is no model yet.", "warning", (CHOOSE,))
             return
-        self.session.queue.append(text)
+        if replaces is not None and self.session.running is not None:
+            self._engine.stop()
+        self.session.queue.append(Prompt(text, files, replaces))
         self.keep_draft("")
         if self._engine.state in (LinkState.DEAD, LinkState.STOPPED):
             self.restart()
@@ -183,12 +218,15 @@ class Conductor(Turns):
         idle = self._engine.state is LinkState.READY and self.session.running is None
         if not idle or self._arriving is not None or not self.session.queue:
             return
-        text = self.session.queue.pop(0)
+        prompt = self.session.queue.pop(0)
         if self.session.conversation is None:
             self._journal.set_draft(None, "")
-        messages = self.session.prompt(text)
+        before = len(self.session.messages)
+        messages = self.session.prompt(prompt)
         self.keep_draft(self._draft)
-        self._view.show_prompt(text)
+        if len(self.session.messages) <= before:
+            self._view.show_conversation(self.session.messages[:-1])
+        self._view.show_prompt(self.session.messages[-1])
         self._begin(messages)
 
     def more(self) -> None:

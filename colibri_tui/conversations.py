@@ -15,17 +15,17 @@ import json
 import secrets
 import sqlite3
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from engine.files import FileLock, reason
 
 from .database import Database, StoreError
+from .excerpts import excerpt, title_of
 
 GROWING = "growing"
 INTERRUPTED = "interrupted"
-TITLE_MAX = 60
 
 _CUT_OFF = "the program ended while this was being written"
 
@@ -46,12 +46,19 @@ _MIGRATIONS = (
             conversation INTEGER UNIQUE REFERENCES conversations (id) ON DELETE CASCADE,
             content TEXT NOT NULL)""",
     ),
+    (
+        "ALTER TABLE conversations ADD COLUMN settings TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE messages ADD COLUMN attachments TEXT NOT NULL DEFAULT ''",
+    ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationSummary:
-    """A conversation in a list. Times are seconds since 1970; `messages` counts them."""
+    """A conversation in a list. Times are seconds since 1970; `messages` counts them.
+
+    settings: see `chat_settings.load`. found: a line of a message around what was searched for, '' if the title has it.
+    """
 
     id: int
     title: str
@@ -60,6 +67,8 @@ class ConversationSummary:
     created: float
     updated: float
     messages: int
+    settings: str = ""
+    found: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,7 @@ class StoredMessage:
     """One message. `status` is 'growing', 'interrupted', or what the writer chose, 'done' by default.
 
     note: a line for the reader, such as why a reply was cut; '' if there is none. stats: figures of the turn.
+    attachments: see `attachments.load`.
     """
 
     id: int
@@ -76,6 +86,7 @@ class StoredMessage:
     note: str
     stats: dict[str, Any] | None
     created: float
+    attachments: str = ""
 
 
 class Conversations:
@@ -112,24 +123,71 @@ class Conversations:
         self._running.release()
         self._running.path.unlink(missing_ok=True)
 
-    def create(self, model: str, profile: str, title: str = "") -> int:
+    def create(self, model: str, profile: str, title: str = "", settings: str = "") -> int:
         """Begin a conversation and return its id; without a title it takes one from its first prompt."""
         now = time.time()
         with self._database.writing() as database:
             cursor = database.execute(
-                "INSERT INTO conversations (title, model, profile, created, updated) VALUES (?, ?, ?, ?, ?)",
-                (title_of(title), _text(model), _text(profile), now, now),
+                """INSERT INTO conversations (title, model, profile, created, updated, settings)
+                   VALUES (?, ?, ?, ?, ?, ?)""",
+                (title_of(title), _text(model), _text(profile), now, now, _text(settings)),
             )
         return _new_id(cursor)
 
+    def branch(self, conversation: int) -> int:
+        """Begin a copy of a conversation, with everything that was said in it, and return its id."""
+        now = time.time()
+        with self._database.writing() as database:
+            cursor = database.execute(
+                """INSERT INTO conversations (title, model, profile, created, updated, settings)
+                   SELECT title, model, profile, ?, ?, settings FROM conversations WHERE id = ?""",
+                (now, now, conversation),
+            )
+            _must_exist(cursor, f"conversation {conversation}")
+            database.execute(
+                """INSERT INTO messages (conversation, role, content, status, note, stats, created, attachments)
+                   SELECT ?, role, content, status, note, stats, created, attachments FROM messages
+                   WHERE conversation = ? AND writer IS NULL ORDER BY id""",
+                (cursor.lastrowid, conversation),
+            )
+        return _new_id(cursor)
+
+    def configure(self, conversation: int, settings: str) -> None:
+        """Keep what a person set for a conversation."""
+        with self._database.writing() as database:
+            cursor = database.execute(
+                "UPDATE conversations SET settings = ? WHERE id = ?", (_text(settings), conversation)
+            )
+            _must_exist(cursor, f"conversation {conversation}")
+
+    def get(self, conversation: int) -> ConversationSummary | None:
+        """Return one conversation, None if it does not exist."""
+        found = self._summaries("id = :conversation", 1, conversation=conversation)
+        return found[0] if found else None
+
     def list(self, limit: int = 200, search: str = "") -> builtins.list[ConversationSummary]:
         """Return conversations, the last used first, that contain `search` in their title or messages."""
-        return self._summaries(
+        words = _text(search).casefold()
+        found = self._summaries(
             """:search = '' OR instr(fold(title), :search) OR EXISTS (SELECT 1 FROM messages
                 WHERE conversation = conversations.id AND instr(fold(content), :search))""",
             limit,
-            search=_text(search).casefold(),
+            search=words,
         )
+        if not words:
+            return found
+        return [
+            replace(one, found="" if words in one.title.casefold() else self._excerpt(one.id, words)) for one in found
+        ]
+
+    def _excerpt(self, conversation: int, words: str) -> str:
+        rows = self._database.rows(
+            """SELECT content FROM messages WHERE conversation = :conversation AND instr(fold(content), :search)
+               ORDER BY id LIMIT 1""",
+            conversation=conversation,
+            search=words,
+        )
+        return excerpt(rows[0][0], words) if rows else ""
 
     def latest(self, model: str | None = None) -> ConversationSummary | None:
         """Return the conversation used last, of one model or of any; None if there is none."""
@@ -153,16 +211,16 @@ class Conversations:
     def messages(self, conversation: int) -> builtins.list[StoredMessage]:
         """Return the messages of a conversation in order; none if it does not exist."""
         rows = self._database.rows(
-            """SELECT id, role, content, status, note, stats, created FROM messages
+            """SELECT id, role, content, status, note, stats, created, attachments FROM messages
                WHERE conversation = :conversation ORDER BY id""",
             conversation=conversation,
         )
         return [
-            StoredMessage(message, role, content, status, note, _stats(stats), created)
-            for message, role, content, status, note, stats, created in rows
+            StoredMessage(message, role, content, status, note, _stats(stats), created, attachments)
+            for message, role, content, status, note, stats, created, attachments in rows
         ]
 
-    def add(self, conversation: int, role: str, content: str, status: str = "done") -> int:
+    def add(self, conversation: int, role: str, content: str, status: str = "done", *, attachments: str = "") -> int:
         """Append a message and return its id; a reply that will be updated starts as 'growing'."""
         now = time.time()
         writer = self._token if status == GROWING else None
@@ -170,9 +228,9 @@ class Conversations:
             used = database.execute("UPDATE conversations SET updated = ? WHERE id = ?", (now, conversation))
             _must_exist(used, f"conversation {conversation}")
             cursor = database.execute(
-                """INSERT INTO messages (conversation, role, content, status, writer, created)
-                   VALUES (?, ?, ?, ?, ?, ?)""",
-                (conversation, _text(role), _text(content), status, writer, now),
+                """INSERT INTO messages (conversation, role, content, status, writer, created, attachments)
+                   VALUES (?, ?, ?, ?, ?, ?, ?)""",
+                (conversation, _text(role), _text(content), status, writer, now, _text(attachments)),
             )
             if role == "user":
                 database.execute(
@@ -237,7 +295,7 @@ class Conversations:
     def _summaries(self, where: str, limit: int, **values: Any) -> builtins.list[ConversationSummary]:
         rows = self._database.rows(
             f"""SELECT id, title, model, profile, created, updated,
-                (SELECT count(*) FROM messages WHERE conversation = conversations.id)
+                (SELECT count(*) FROM messages WHERE conversation = conversations.id), settings
                 FROM conversations WHERE {where} ORDER BY updated DESC, id DESC LIMIT :limit""",
             limit=limit,
             **values,
@@ -273,17 +331,6 @@ class Conversations:
 
     def _running_path(self, token: str) -> Path:
         return self.path.with_name(f"{self.path.name}.{token}.running")
-
-
-def title_of(prompt: str) -> str:
-    """Return a title made from a prompt: its first line with text, spaces tidied, at most 60 characters."""
-    joiners = "\u200c\u200d"  # not printable alone, but part of emoji and of words in several scripts
-    for line in prompt.splitlines():
-        shown = "".join(c if c.isprintable() or c in joiners else " " for c in line)
-        title = " ".join(shown.split())
-        if title:
-            return title if len(title) <= TITLE_MAX else title[: TITLE_MAX - 1].rstrip() + "…"
-    return ""
 
 
 def _must_exist(cursor: sqlite3.Cursor, what: str) -> None:

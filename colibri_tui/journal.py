@@ -33,13 +33,19 @@ class Journal:
         """Put a question to the store after everything ordered so far; a StoreError is the asker's."""
         return self._thread.submit(lambda: question(self._store.result()))
 
-    def create(self, model: str, profile: str) -> Row:
+    def create(self, model: str, profile: str, settings: str = "") -> Row:
         """Begin a conversation."""
-        return self._order(lambda: self._store.result().create(model, profile))
+        return self._order(lambda: self._store.result().create(model, profile, settings=settings))
 
-    def add(self, conversation: Row, role: str, content: str, status: str = "done") -> Row:
+    def configure(self, conversation: Row, settings: str) -> None:
+        """Keep what a person set for a conversation."""
+        self._order(lambda: self._store.result().configure(conversation.result(), settings))
+
+    def add(self, conversation: Row, role: str, content: str, status: str = "done", *, attachments: str = "") -> Row:
         """Append a message."""
-        return self._order(lambda: self._store.result().add(conversation.result(), role, content, status))
+        return self._order(
+            lambda: self._store.result().add(conversation.result(), role, content, status, attachments=attachments)
+        )
 
     def update(self, message: Row, **changes: Any) -> None:
         """Change a message; see `Conversations.update`."""

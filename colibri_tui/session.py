@@ -12,6 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from colibri_tui import attachments, chat_settings
+from colibri_tui.attachments import Attachment, with_files
+from colibri_tui.chat_settings import ChatSettings
 from colibri_tui.conversations import GROWING, INTERRUPTED, StoredMessage
 from colibri_tui.journal import Journal, Row, known
 
@@ -20,7 +23,7 @@ DONE, CUT, STOPPED, ERROR = "done", "cut", "stopped", "error"
 WITHDRAWN = "withdrawn"
 """A prompt that went back to the composer: kept for the prompt history, not part of the conversation."""
 REPLACED = "replaced"
-"""A reply that was regenerated: kept, not part of the conversation."""
+"""A reply that was regenerated, or what came after a prompt that was edited: kept, not part of the conversation."""
 CONTINUABLE = frozenset({CUT, STOPPED, INTERRUPTED, ERROR})
 SAVE_SECONDS = 1.0
 """A growing reply is written down this often."""
@@ -28,9 +31,18 @@ SAVE_SECONDS = 1.0
 EngineMessages = list[dict[str, str]]
 
 
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What is to be said. replaces: the number of the message from which on it takes the place of what was said."""
+
+    text: str
+    files: tuple[Attachment, ...] = ()
+    replaces: int | None = None
+
+
 @dataclass(slots=True)
 class Said:
-    """A message. status: one of the words above, `GROWING` or `INTERRUPTED`."""
+    """A message. status: one of the words above, `GROWING` or `INTERRUPTED`. files: what goes along with a prompt."""
 
     role: str
     content: str
@@ -38,20 +50,23 @@ class Said:
     status: str = DONE
     note: str = ""
     stats: dict[str, Any] | None = None
+    files: tuple[Attachment, ...] = ()
 
 
 @dataclass(slots=True)
 class Running:
     """The turn under way. `reply` is None until its first token; `base` is what a continued reply had.
 
-    replaces: the reply that this turn regenerates, put back if the turn ends without one.
+    replaces: what this turn takes the place of, put back if the turn ends without a reply. prompted: whether it began
+    with a prompt of its own.
     """
 
     reply: Said | None = None
     base: str = ""
     parts: list[str] = field(default_factory=list)
     saved_at: float = 0.0
-    replaces: Said | None = None
+    replaces: tuple[Said, ...] = ()
+    prompted: bool = False
 
     @property
     def content(self) -> str:
@@ -69,19 +84,21 @@ class Session:
         self.profile = profile
         self.conversation: Row | None = None
         self.messages: list[Said] = []
-        self.queue: list[str] = []
+        self.queue: list[Prompt] = []
+        self.settings = ChatSettings()
         self.running: Running | None = None
 
     # Coming back to a conversation
 
-    def load(self, conversation: int, stored: Sequence[StoredMessage]) -> str:
+    def load(self, conversation: int, stored: Sequence[StoredMessage], settings: str = "") -> str:
         """Take over a stored conversation; return a last prompt that never got an answer, '' if none.
 
         A reply that still grows belongs to another running copy of the program: it is shown as far as it got.
         """
         self.conversation = known(conversation)
+        self.settings = chat_settings.load(settings)
         self.messages = [
-            Said(m.role, m.content, known(m.id), m.status, m.note, m.stats)
+            Said(m.role, m.content, known(m.id), m.status, m.note, m.stats, attachments.load(m.attachments))
             for m in stored
             if m.status not in (WITHDRAWN, REPLACED)
         ]
@@ -91,13 +108,25 @@ class Session:
 
     # Prompts
 
-    def prompt(self, text: str) -> EngineMessages:
+    def configure(self, settings: ChatSettings) -> None:
+        """Let these settings hold from the next answer on."""
+        self.settings = settings
+        if self.conversation is not None:
+            self._journal.configure(self.conversation, chat_settings.dump(settings))
+
+    def prompt(self, prompt: Prompt) -> EngineMessages:
         """Say something; return what the engine has to answer."""
         if self.conversation is None:
-            self.conversation = self._journal.create(self.model, self.profile)
-        row = self._journal.add(self.conversation, "user", text)
-        self.messages.append(Said("user", text, row))
-        self.running = Running()
+            self.conversation = self._journal.create(self.model, self.profile, chat_settings.dump(self.settings))
+        replaced = () if prompt.replaces is None else tuple(self.messages[prompt.replaces :])
+        if replaced:
+            del self.messages[prompt.replaces :]
+            for said in replaced:
+                self._journal.update(said.row, status=REPLACED)
+        stored = attachments.dump(prompt.files)
+        row = self._journal.add(self.conversation, "user", prompt.text, attachments=stored)
+        self.messages.append(Said("user", prompt.text, row, files=prompt.files))
+        self.running = Running(replaces=replaced, prompted=True)
         return self.engine_messages()
 
     @property
@@ -126,17 +155,20 @@ class Session:
         """Put the last reply aside; return what the engine has to answer anew."""
         reply = self.messages.pop()
         self._journal.update(reply.row, status=REPLACED)
-        self.running = Running(replaces=reply)
+        self.running = Running(replaces=(reply,))
         return self.engine_messages()
 
     def engine_messages(self) -> EngineMessages:
-        """Return the conversation as roles in turn: what one side said in a row is joined."""
+        """Return the system prompt and the conversation as roles in turn: what one side said in a row is joined."""
         joined: EngineMessages = []
+        if self.settings.system:
+            joined.append({"role": "system", "content": self.settings.system})
         for said in self.messages:
+            content = with_files(said.content, said.files)
             if joined and joined[-1]["role"] == said.role:
-                joined[-1]["content"] += "\n\n" + said.content
+                joined[-1]["content"] += "\n\n" + content
             else:
-                joined.append({"role": said.role, "content": said.content})
+                joined.append({"role": said.role, "content": content})
         return joined
 
     # The reply
@@ -173,14 +205,14 @@ class Session:
     def withdraw(self) -> str:
         """End a turn that has no reply; return its prompt, which is no longer part of the conversation.
 
-        If a reply was being regenerated, that one stands again, and '' is returned.
+        What it was to replace stands again. '' if it had no prompt of its own: an answer was regenerated.
         """
         running, self.running = self._turn(), None
-        if running.replaces is None:
-            return self._withdraw_last()
-        self.messages.append(running.replaces)
-        self._journal.update(running.replaces.row, status=running.replaces.status)
-        return ""
+        text = self._withdraw_last() if running.prompted else ""
+        for said in running.replaces:
+            self.messages.append(said)
+            self._journal.update(said.row, status=said.status)
+        return text
 
     def _withdraw_last(self) -> str:
         said = self.messages.pop()

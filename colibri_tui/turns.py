@@ -67,6 +67,7 @@ class Turns(ABC):
             model=self.model.name,
             profile=self.model.profile if self.model.folder else "",
             lossy=lossy_options(self.model.options),
+            chosen=self.session.settings.words,
             queued=len(self.session.queue),
             tok_s=turn.tok_s if turn and turn.tokens > 1 else None,
             ttft_s=turn.ttft_s if turn and turn.tokens else None,
@@ -95,6 +96,7 @@ class Turns(ABC):
         sampling = self._engine.defaults
         assert sampling is not None, "a link that is ready has its model's defaults"
         try:
+            sampling = self.session.settings.sampling(sampling)
             self._turn = self._engine.chat(messages, sampling, continue_final=continue_final)
         except EngineError as error:  # it died a moment ago, and its last message is on its way
             self._fail(ERROR)
@@ -118,18 +120,21 @@ class Turns(ABC):
     def _withdraw(self) -> None:
         """Take the running prompt out of the conversation and give it back."""
         self._turn = 0
-        if text := self.session.withdraw():
-            self._view.take_back()
-            self._view.put_back(text)
-        else:
+        running = self.session.running
+        text = self.session.withdraw()
+        if running is not None and running.replaces:
             self._view.show_conversation(self.session.messages)
+        else:
+            self._view.take_back()
+        if text:
+            self._view.put_back(text)
         self._set(Stage.STOPPING if self._engine.state is LinkState.BUSY else Stage.READY)
         self._view.turn_ended(None)
 
     def _take_queue_back(self) -> None:
         queue, self.session.queue = self.session.queue, []
         if queue:
-            self._view.put_back("\n\n".join(queue))
+            self._view.put_back("\n\n".join(prompt.text for prompt in queue))
 
     def _end(self, status: str, note: str, turn: Turn | None = None) -> None:
         """End the running answer."""

@@ -22,7 +22,7 @@ class View(Protocol):
     def show_conversation(self, messages: list[Said]) -> None:
         """Show these messages instead of what was there."""
 
-    def show_prompt(self, text: str) -> None:
+    def show_prompt(self, said: Said) -> None:
         """Show a prompt, and the place where its answer will appear."""
 
     def show_reply(self, base: str) -> None:

@@ -108,9 +108,9 @@ class ChatView(Screen[None]):
         for line, severity in self._standing:
             self.tell(line, severity)
 
-    def show_prompt(self, text: str) -> None:
+    def show_prompt(self, said: Said) -> None:
         """Show a prompt, and the place where its answer will appear."""
-        self.transcript.add_user(text)
+        self.transcript.add_user(said.content, _attached(said))
         self.transcript.start_reply()
 
     def show_reply(self, base: str) -> None:
@@ -178,7 +178,7 @@ class ChatView(Screen[None]):
     def state_changed(self) -> None:
         """Draw status, queue and progress; keys may mean something else now."""
         self._draw_status()
-        self.query_one(QueueView).show(self.conductor.session.queue)
+        self.query_one(QueueView).show([prompt.text for prompt in self.conductor.session.queue])
         loading = self.query_one(Loading)
         if (progress := self.conductor.progress) is not None:
             loading.show(*progress)
@@ -230,4 +230,9 @@ def _ended(status: str) -> ReplyStatus:
 def _shown(said: Said) -> TranscriptMessage:
     """Return a message as the transcript takes it."""
     role: Literal["user", "assistant"] = "user" if said.role == "user" else "assistant"
-    return TranscriptMessage(role, said.content, _ended(said.status), said.note)
+    return TranscriptMessage(role, said.content, _ended(said.status), said.note or _attached(said))
+
+
+def _attached(said: Said) -> str:
+    """Return the line about the files that go along with a prompt."""
+    return f"with {'; '.join(file.words for file in said.files)}" if said.files else ""

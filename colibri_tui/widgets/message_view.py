@@ -47,7 +47,7 @@ _UNFINISHED: Final[dict[ReplyStatus, tuple[str, Mark]]] = {
 class TranscriptMessage:
     """A message as it is kept: what was said, and how an answer ended.
 
-    status and note matter for answers only; a note is one line under the text.
+    status matters for answers only; a note is one line under the text.
     """
 
     role: Role
@@ -115,7 +115,8 @@ def message_blocks(
         case "assistant":
             return [*markdown(message.content), *note_blocks(message.status, message.note)]
         case "user":
-            return [Prose([line.stylize(Mark.USER) for line in plain(message.content)])]
+            prose = Prose([line.stylize(Mark.USER) for line in plain(message.content)])
+            return [prose, *note_blocks("done", message.note)]
         case _:
             lines = [line.stylize(_NOTICES[severity]) for line in plain(message.content)]
             return [Prose(lines), *([Actions(actions)] if actions else [])]

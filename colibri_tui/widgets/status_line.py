@@ -51,6 +51,8 @@ class Status:
     model: str = ""
     profile: str = ""
     lossy: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()  # what is set for this conversation
+    draft: int = 0  # tokens that wait in the composer
     queued: int = 0
     tok_s: float | None = None
     ttft_s: float | None = None
@@ -86,16 +88,19 @@ def fields(status: Status, glyphs: Glyphs) -> list[tuple[int, bool, Content]]:
         listed.append((7, False, Content.styled(f"profile {_short(status.profile)}", "$text-muted")))
     if status.lossy:
         listed.append((1, False, Content.styled(f"lossy: {' '.join(status.lossy)}", "bold $warning")))
+    if status.chosen:
+        listed.append((7, False, Content.styled(", ".join(status.chosen), "$text-muted")))
     if status.tok_s is not None:
         listed.append((3, True, Content.styled(rate(status.tok_s), "bold")))
     if status.ttft_s is not None:
         listed.append((8, True, Content.styled(f"first token {seconds(status.ttft_s)}", "$text-muted")))
     if status.context:
-        share = status.context_used / status.context
-        colour = "$warning" if share > 0.9 else "$text-muted"
-        bar = meter(share, METER, glyphs.bar, glyphs.bar_rest)
+        share = (status.context_used + status.draft) / status.context
+        colour = "bold $error" if share > 1 else "$warning" if share > 0.9 else "$text-muted"
+        bar = meter(min(share, 1.0), METER, glyphs.bar, glyphs.bar_rest)
+        draft = f" + {status.draft}" if status.draft else ""
         listed.append((6, True, Content.styled(f"context {bar}", colour)))
-        listed.append((5, True, Content.styled(f"{status.context_used}/{status.context}", colour)))
+        listed.append((5, True, Content.styled(f"{status.context_used}{draft}/{status.context}", colour)))
     return listed
 
 

@@ -100,9 +100,9 @@ class Transcript(Widget):
         self._show_earlier()
         self._log.action_follow()
 
-    def add_user(self, text: str) -> None:
+    def add_user(self, text: str, note: str = "") -> None:
         """Add a question, and go to the end: who asks wants to see the answer."""
-        self._add(TranscriptMessage("user", text))
+        self._add(TranscriptMessage("user", text, note=note))
         self._put_away()
         self._log.action_follow()
 

@@ -49,8 +49,8 @@ class Screen:
     def show_conversation(self, messages) -> None:
         self.lines = [said.content for said in messages]
 
-    def show_prompt(self, text) -> None:
-        self.lines += [text, ""]
+    def show_prompt(self, said) -> None:
+        self.lines += [said.content, ""]
 
     def show_reply(self, base) -> None:
         self.lines.append(base)

@@ -9,6 +9,7 @@ from colibri_tui.session import (
     REPLACED,
     STOPPED,
     WITHDRAWN,
+    Prompt,
     Session,
 )
 
@@ -49,12 +50,12 @@ def answer(session, *parts, status=DONE):
 
 
 def test_a_turn_from_prompt_to_answer(session, journal):
-    assert session.prompt("hello") == [{"role": "user", "content": "hello"}]
+    assert session.prompt(Prompt("hello")) == [{"role": "user", "content": "hello"}]
     assert not session.has_reply
     reply = answer(session, "hi", " there")
     assert (reply.content, reply.status) == ("hi there", DONE)
     assert stored(journal, session) == [("user", "hello", DONE), ("assistant", "hi there", DONE)]
-    assert session.prompt("more") == [
+    assert session.prompt(Prompt("more")) == [
         {"role": "user", "content": "hello"},
         {"role": "assistant", "content": "hi there"},
         {"role": "user", "content": "more"},
@@ -67,7 +68,7 @@ def test_no_conversation_is_made_before_the_first_prompt(session, journal):
 
 
 def test_a_growing_reply_is_written_down_once_a_second(session, journal, clock):
-    session.prompt("hello")
+    session.prompt(Prompt("hello"))
     session.feed("a")
     session.feed("b")
     assert stored(journal, session)[-1] == ("assistant", "a", "growing")
@@ -78,7 +79,7 @@ def test_a_growing_reply_is_written_down_once_a_second(session, journal, clock):
 
 
 def test_a_prompt_stopped_before_its_answer_comes_back(session, journal):
-    session.prompt("hello")
+    session.prompt(Prompt("hello"))
     assert session.withdraw() == "hello"
     assert session.messages == []
     assert stored(journal, session) == [("user", "hello", WITHDRAWN)]
@@ -87,7 +88,7 @@ def test_a_prompt_stopped_before_its_answer_comes_back(session, journal):
 
 @pytest.mark.parametrize("status", [CUT, STOPPED, ERROR])
 def test_a_cut_reply_is_continued_in_place(session, journal, status):
-    session.prompt("hello")
+    session.prompt(Prompt("hello"))
     answer(session, "one", status=status)
     assert session.can_continue
     assert session.continue_reply()[-1] == {"role": "assistant", "content": "one"}
@@ -99,7 +100,7 @@ def test_a_cut_reply_is_continued_in_place(session, journal, status):
 
 def test_a_whole_reply_is_not_continued(session):
     assert not session.can_continue
-    session.prompt("hello")
+    session.prompt(Prompt("hello"))
     assert not session.can_continue
     answer(session, "hi")
     assert not session.can_continue
@@ -107,7 +108,7 @@ def test_a_whole_reply_is_not_continued(session):
 
 def test_regenerating_keeps_the_old_reply_aside(session, journal):
     assert not session.can_regenerate
-    session.prompt("hello")
+    session.prompt(Prompt("hello"))
     answer(session, "bad")
     assert session.can_regenerate
     assert session.regenerate() == [{"role": "user", "content": "hello"}]
@@ -117,7 +118,7 @@ def test_regenerating_keeps_the_old_reply_aside(session, journal):
 
 
 def test_regenerating_stopped_at_once_leaves_the_old_reply(session, journal):
-    session.prompt("hello")
+    session.prompt(Prompt("hello"))
     answer(session, "good", status=CUT)
     session.regenerate()
     assert session.withdraw() == ""
@@ -126,11 +127,11 @@ def test_regenerating_stopped_at_once_leaves_the_old_reply(session, journal):
 
 
 def test_coming_back_leaves_out_what_was_put_aside(session, journal):
-    session.prompt("hello")
+    session.prompt(Prompt("hello"))
     answer(session, "bad")
     session.regenerate()
     answer(session, "good")
-    session.prompt("never")
+    session.prompt(Prompt("never"))
     session.withdraw()
     number = session.conversation.result()
     again = Session(journal, "model-1", "default")
@@ -140,9 +141,9 @@ def test_coming_back_leaves_out_what_was_put_aside(session, journal):
 
 
 def test_a_prompt_cut_off_by_the_end_of_the_program_comes_back(session, journal):
-    session.prompt("hello")
+    session.prompt(Prompt("hello"))
     answer(session, "hi")
-    session.prompt("what was I asking")
+    session.prompt(Prompt("what was I asking"))
     number = session.conversation.result()
     again = Session(journal, "model-1", "default")
     left = again.load(number, journal.ask(lambda store: store.messages(number)).result())
@@ -151,14 +152,14 @@ def test_a_prompt_cut_off_by_the_end_of_the_program_comes_back(session, journal)
 
 
 def test_roles_alternate_for_the_engine(session):
-    session.prompt("one")
+    session.prompt(Prompt("one"))
     session.running = None
-    assert session.prompt("two") == [{"role": "user", "content": "one\n\ntwo"}]
+    assert session.prompt(Prompt("two")) == [{"role": "user", "content": "one\n\ntwo"}]
 
 
 def test_misuse_is_an_error(session):
     with pytest.raises(ValueError, match="no turn"):
         session.feed("x")
-    session.prompt("hello")
+    session.prompt(Prompt("hello"))
     with pytest.raises(ValueError, match="withdrawn"):
         session.finish(DONE)
