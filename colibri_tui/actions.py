@@ -17,7 +17,8 @@ class Command:
 
     action: the chat screen's `action_<name>`. key: a Textual key, '' for none; priority: it wins over the composer.
     footer: shown in the footer under this word. slash: names typed in the composer, the first one is shown.
-    argument: what may follow the name, in capitals; '' when nothing may. palette: whether the palette offers it.
+    argument: what may follow the name, in capitals, in brackets when it may be left out; '' when nothing may.
+    choices: words it may be. palette: whether the palette offers it.
     """
 
     action: str
@@ -28,7 +29,13 @@ class Command:
     footer: str = ""
     slash: tuple[str, ...] = ()
     argument: str = ""
+    choices: tuple[str, ...] = ()
     palette: bool = True
+
+    @property
+    def required(self) -> bool:
+        """Whether the name alone means nothing."""
+        return bool(self.argument) and not self.argument.startswith("[")
 
     def call(self, argument: str = "") -> str:
         """Return the action in Textual's notation, with what followed the name."""
@@ -60,6 +67,7 @@ COMMANDS = (
     Command("help", "Help", "Keys and commands", "f1", footer="Help", slash=("/help",)),
     Command("atlas", "Atlas on the whole screen", "The expert map on the whole screen, and back", "f2", footer="Atlas"),
     Command("side", "Side column", "Show or hide the column beside the chat", "ctrl+b", True, "Side"),
+    # Conversations
     Command("new", "New conversation", "Begin a new conversation", "ctrl+n", True, slash=("/new", ":reset")),
     Command(
         "conversations",
@@ -70,7 +78,18 @@ COMMANDS = (
         "Conversations",
         ("/conversations",),
     ),
-    Command("models", "Choose a model", "Choose another model", "ctrl+o", True, "Model", ("/model",)),
+    Command("rename", "Rename this conversation", "Give it another title", slash=("/rename",), argument="[TITLE]"),
+    Command("delete", "Delete this conversation", "Delete it for good; asks first", slash=("/delete",)),
+    Command("branch", "Branch", "Go on in a copy; this conversation stays as it is", slash=("/branch",)),
+    Command(
+        "export",
+        "Export this conversation",
+        "Write it to a file in the present folder, as Markdown or JSON",
+        slash=("/export",),
+        argument="[md|json]",
+        choices=("md", "json"),
+    ),
+    # The answer, and what was asked
     Command(
         "more",
         "Continue the answer",
@@ -80,13 +99,61 @@ COMMANDS = (
         slash=("/more", ":more"),
     ),
     Command("regenerate", "Regenerate", "Answer the last prompt anew", "alt+r", True, slash=("/regen",)),
-    Command("copy", "Copy the last answer", "Copy the last answer as Markdown", "alt+y", True, slash=("/copy",)),
+    Command(
+        "edit",
+        "Edit a prompt",
+        "Write the last prompt anew, or the chosen one; again takes the one before",
+        "alt+e",
+        True,
+        slash=("/edit",),
+    ),
+    Command("choose_before", "Choose the message before", "Mark a message, to copy or edit it", "alt+up", True),
+    Command(
+        "choose_after", "Choose the message after", "Mark the next message; after the last one, none", "alt+down", True
+    ),
+    Command(
+        "copy",
+        "Copy the answer",
+        "Copy the last answer or the chosen message, the N-th piece of code, or all",
+        "alt+y",
+        True,
+        slash=("/copy",),
+        argument="[code [N]|all]",
+        choices=("code", "all"),
+    ),
+    Command("copy_code", "Copy code", "Copy the newest piece of code; again, the one before", "alt+c", True),
+    # Finding
+    Command(
+        "find",
+        "Find in this conversation",
+        "Find words in this conversation",
+        "ctrl+f",
+        True,
+        slash=("/find",),
+        argument="[WORDS]",
+    ),
+    Command(
+        "history", "Find an earlier prompt", "Search in what you wrote before", "ctrl+r", True, slash=("/history",)
+    ),
+    Command("editor", "Write in your editor", "Open the draft in $EDITOR", "ctrl+g", True, slash=("/editor",)),
+    # What holds for this conversation
+    Command("system", "System prompt", "Tell the model who it is", slash=("/system",), argument="[TEXT|off]"),
+    Command(
+        "temperature", "Temperature", "0 is always the likeliest word", slash=("/temperature",), argument="[T|auto]"
+    ),
+    Command(
+        "nucleus", "Nucleus", "Share of the likeliest words to draw from", slash=("/nucleus",), argument="[P|auto]"
+    ),
+    Command("max_tokens", "Longest answer", "Tokens of an answer", slash=("/max-tokens",), argument="[N|auto]"),
+    Command("seed", "Seed", "The same seed gives the same answer", slash=("/seed",), argument="[N|auto]"),
+    # Model and profile
+    Command("models", "Choose a model", "Choose another model", "ctrl+o", True, "Model", ("/model",)),
     Command(
         "profile",
         "Switch profile",
         "Learn into, and start from, another history; restarts the engine",
         slash=("/profile",),
-        argument="NAME",
+        argument="[NAME]",
         palette=False,
     ),
     Command("plan", "Memory plan", "Show where the memory goes", "f9", slash=("/plan",)),

@@ -46,34 +46,28 @@ def read_attachments(prompt: str) -> tuple[Attachment, ...]:
 
     Raises EngineError for a file that is no text, too large, unreadable, or for too many of them.
     """
-    found = []
+    found: dict[str, Path] = {}
     for name in names(prompt):
-        path = _file(name)
-        if path is not None:
-            found.append(Attachment(name if path == _path(name) else name.rstrip(_PUNCTUATION), _read(path)))
+        for candidate in (name, name.rstrip(_PUNCTUATION)):
+            if (path := _file(candidate)) is not None:
+                found[candidate] = path
+                break
     if len(found) > FILES_MAX:
         raise EngineError(f"{len(found)} files in one prompt; at most {FILES_MAX} are taken")
-    return tuple(found)
+    return tuple(Attachment(name, _read(path)) for name, path in found.items())
 
 
 _PUNCTUATION: Final = ".,;:!?)"
 """What may follow a name in a sentence without being part of it."""
 
 
-def _path(name: str) -> Path:
-    return Path(name).expanduser()
-
-
 def _file(name: str) -> Path | None:
-    """Return the file that a name means, also with a full stop behind it; None if there is none."""
-    for candidate in dict.fromkeys((name, name.rstrip(_PUNCTUATION))):
-        try:
-            path = _path(candidate)
-            if path.is_file():
-                return path
-        except (OSError, RuntimeError, ValueError):  # a name too long, a person unknown, a zero byte
-            continue
-    return None
+    """Return the file that a name means; None if there is none."""
+    try:
+        path = Path(name).expanduser()
+        return path if path.is_file() else None
+    except (OSError, RuntimeError, ValueError):  # a name too long, a person unknown, a zero byte
+        return None
 
 
 def _read(path: Path) -> str:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from colibri_tui.attachments import Attachment
 from colibri_tui.chat_settings import setting_text
-from colibri_tui.conversations import Conversations, ConversationSummary
+from colibri_tui.conversations import Conversations, ConversationSummary, StoredMessage
 from colibri_tui.database import StoreError
 from colibri_tui.engine_link import LinkState
+from colibri_tui.excerpts import title_of
 from colibri_tui.journal import Result
 from colibri_tui.profiles import check_name
 from colibri_tui.session import Prompt, Session
@@ -131,6 +132,43 @@ class Conductor(Turns):
             return
         if copy is not None:
             await self.resume(copy)
+
+    async def stored(self) -> tuple[ConversationSummary, list[StoredMessage]] | None:
+        """Return this conversation as it is stored, with everything said so far; None if nothing was."""
+        row = self.session.conversation
+        if row is None:
+            return None
+        try:
+            summary = await self.ask(lambda store: store.get(row.result()))
+            messages = await self.ask(lambda store: store.messages(row.result()))
+        except StoreError as error:
+            self._view.tell(str(error), "error")
+            return None
+        return (summary, messages) if summary is not None else None
+
+    async def rename(self, title: str) -> None:
+        """Give this conversation another title."""
+        row = self.session.conversation
+        if row is None:
+            self._view.tell("A conversation can be renamed once something was said in it.")
+            return
+        try:
+            await self.ask(lambda store: store.rename(row.result(), title))
+        except StoreError as error:
+            self._view.tell(str(error), "error")
+        else:
+            self._view.tell(f"This conversation is “{title_of(title)}” now.")
+
+    async def delete(self) -> None:
+        """Delete this conversation for good, and begin a new one."""
+        row = self.session.conversation
+        self.new()
+        if row is None:
+            return
+        try:
+            await self.ask(lambda store: store.delete(row.result()))
+        except StoreError as error:
+            self._view.tell(str(error), "error")
 
     def configure(self, name: str, text: str) -> None:
         """Change what holds for this conversation's next answers, and tell what does now."""

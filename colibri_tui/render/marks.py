@@ -54,3 +54,6 @@ class Mark(StrEnum):
     PROGRESS = "message--progress"
     BAR_DONE = "message--bar-done"
     BAR_REST = "message--bar-rest"
+    CHOSEN = "message--chosen"
+    FOUND = "message--found"
+    FOUND_HERE = "message--found-here"

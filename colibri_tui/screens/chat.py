@@ -10,8 +10,8 @@ from typing import ClassVar, Final
 from textual import on, work
 from textual.binding import Binding, BindingType
 
-from colibri_tui import clipboard, paths
 from colibri_tui import engine_link as link
+from colibri_tui import paths
 from colibri_tui.actions import COMMANDS, UnknownCommandError, parse
 from colibri_tui.conductor import Conductor
 from colibri_tui.conversations import Conversations, ConversationSummary
@@ -23,8 +23,8 @@ from colibri_tui.models import is_model
 from colibri_tui.plan_text import plan_text
 from colibri_tui.profiles import list_profiles
 from colibri_tui.render.looks import Looks
-from colibri_tui.screens.chat_view import ChatView
 from colibri_tui.screens.conversations import ConversationsScreen
+from colibri_tui.screens.habits import ChatHabits
 from colibri_tui.screens.help import HelpScreen
 from colibri_tui.screens.models import ModelsScreen
 from colibri_tui.settings import State, read_state, write_state
@@ -36,7 +36,7 @@ TWICE_SECONDS: Final = 1.5
 """Ctrl+C twice within this time quits."""
 
 
-class ChatScreen(ChatView):
+class ChatScreen(ChatHabits):
     """The one screen that is always there. It hears keys, commands and the engine; its `conductor` decides."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -125,7 +125,7 @@ class ChatScreen(ChatView):
             self.tell(f"{str(error)[0].upper()}{str(error)[1:]}.", "warning")
             return
         if command is None:
-            self.conductor.submit(message.text)
+            self.send(message.text)
         else:
             await self.run_action(command[0].call(command[1]))
 
@@ -136,13 +136,18 @@ class ChatScreen(ChatView):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Stop exists only while there is something to stop or to leave."""
         if action == "stop":
-            return self.conductor.answering or bool(self.conductor.session.queue) or self.has_class("-atlas")
+            busy = self.conductor.answering or bool(self.conductor.session.queue)
+            return busy or self.has_class("-atlas") or self.is_editing or self.transcript.chosen is not None
         return True
 
     def action_stop(self) -> None:
-        """Stop the answer, or leave the atlas."""
+        """Stop the answer; else leave an edit, a marked message, or the atlas."""
         if self.conductor.answering or self.conductor.session.queue:
             self.conductor.stop()
+        elif self.is_editing:
+            self.leave_editing()
+        elif self.transcript.unchoose():
+            self.refresh_bindings()
         else:
             self.action_atlas()
 
@@ -217,14 +222,6 @@ class ChatScreen(ChatView):
         ready = self.conductor.model.ready
         self.tell(plan_text(ready) if ready else "There is no memory plan before a model is loaded.")
 
-    def action_copy(self) -> None:
-        """Copy the last answer."""
-        answer = self.transcript.last_answer()
-        if answer:
-            self.copy(answer)
-        else:
-            self.notify("There is no answer to copy")
-
     async def action_quit(self) -> None:
         """End the program."""
         await self.app.action_quit()
@@ -249,14 +246,6 @@ class ChatScreen(ChatView):
     def action_order(self) -> None:
         """Switch the order of experts."""
         self.side.atlas.action_order()
-
-    @work(thread=True, exclusive=True, group="copy")
-    def copy(self, text: str) -> None:
-        """Put text on the clipboard, and say how."""
-        program = clipboard.copy(text)
-        self.app.call_from_thread(self.app.copy_to_clipboard, text)
-        how = f"with {program}" if program else "through the terminal, if it allows that"
-        self.app.call_from_thread(self.notify, f"Copied {how}")
 
     # What widgets say
 

@@ -13,7 +13,7 @@ from textual.containers import Horizontal, Vertical
 from textual.getters import query_one
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Footer
+from textual.widgets import Footer, Static
 
 from colibri_tui.conductor import Conductor
 from colibri_tui.render.looks import Looks
@@ -21,11 +21,13 @@ from colibri_tui.session import Said
 from colibri_tui.telemetry import Reads, Sample, reads_of
 from colibri_tui.view import Actions, Severity
 from colibri_tui.widgets.composer import Composer
+from colibri_tui.widgets.find_bar import FindBar
 from colibri_tui.widgets.loading import Loading
 from colibri_tui.widgets.message_view import ReplyStatus, TranscriptMessage
 from colibri_tui.widgets.panels import Panel
 from colibri_tui.widgets.queue_view import QueueView
 from colibri_tui.widgets.status_line import StatusLine
+from colibri_tui.widgets.suggestions import SuggestionList
 from colibri_tui.widgets.transcript import Transcript
 from engine.events import Turn
 
@@ -72,9 +74,12 @@ class ChatView(Screen[None]):
         with Horizontal(id="main"):
             with Vertical(id="chat"):
                 yield Transcript(id="transcript")
+                yield FindBar()
                 yield Loading(glyphs, id="loading")
                 yield QueueView(id="queue")
                 yield Panel(looks, line=True, id="hud")
+                yield SuggestionList()
+                yield Static(id="banner")
                 yield Composer(placeholder=PLACEHOLDER, id="composer")
             yield Panel(looks, id="side")
         yield StatusLine(glyphs, id="status")

@@ -14,6 +14,7 @@ from textual.reactive import var
 from textual.timer import Timer
 from textual.widgets import TextArea
 
+from colibri_tui.completion import Arguments, Suggestion, no_arguments, suggest, wanted_path
 from colibri_tui.render.clean import clean
 from colibri_tui.widgets.transcript import Scroll
 
@@ -60,6 +61,7 @@ class Composer(TextArea, inherit_bindings=False):
       back
     - **PgUp**, **PgDn**, **Shift+Up**, **Shift+Down** scroll the conversation; **End** at the end of the text
       follows it
+    - **/** at the beginning offers commands, **@** files to send along: **Tab** takes one, **Esc** none
     - **Ctrl+Z** undoes, also sending and clearing
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -93,6 +95,20 @@ class Composer(TextArea, inherit_bindings=False):
             super().__init__()
             self.draft = draft
 
+    class Suggested(Message):
+        """There are other suggestions, or another one of them is chosen."""
+
+        def __init__(self, suggestions: Sequence[Suggestion], chosen: int) -> None:
+            super().__init__()
+            self.suggestions, self.chosen = suggestions, chosen
+
+    class PathsWanted(Message):
+        """A path is being typed: `offer` takes what files there are."""
+
+        def __init__(self, line: str, partial: str) -> None:
+            super().__init__()
+            self.line, self.partial = line, partial
+
     class ScrollRequested(Message):
         """A key asked to scroll the conversation; see `Transcript.scroll_messages`."""
 
@@ -108,6 +124,10 @@ class Composer(TextArea, inherit_bindings=False):
         self._position = 0  # in the history; its length means the draft
         self._timer: Timer | None = None
         self._posted = ""
+        self.arguments: Arguments = no_arguments
+        self._suggestions: Sequence[Suggestion] = ()
+        self._chosen = 0
+        self._looked = ""  # the line, up to the cursor, that the suggestions are for
 
     # The text
 
@@ -153,6 +173,10 @@ class Composer(TextArea, inherit_bindings=False):
         overtake it: whoever corrects a slip, or types on after Enter, while the screen is busy would get another text.
         """
         if event.is_printable:
+            return
+        if event.key in ("tab", "enter", "up", "down", "escape") and self._complete(event.key):
+            event.stop()
+            event.prevent_default()
             return
         active = self.screen.active_bindings.get(event.key)
         if active is not None and active.node is self and await self.app.run_action(active.binding.action, self):
@@ -208,12 +232,76 @@ class Composer(TextArea, inherit_bindings=False):
         """Ask for the conversation to be scrolled."""
         self.post_message(self.ScrollRequested(how))
 
+    # Suggestions
+
+    def offer(self, line: str, suggestions: Sequence[Suggestion]) -> None:
+        """Take the suggestions for a line, unless something else is written there by now."""
+        if line == self._line and line == self._looked:
+            self._suggest(suggestions)
+
+    def accept(self, number: int) -> None:
+        """Write a suggestion into the text."""
+        if number < len(self._suggestions):
+            suggestion = self._suggestions[number]
+            row, column = self.cursor_location
+            result = self.replace(suggestion.text, (row, suggestion.start), (row, column))
+            self.move_cursor(result.end_location)
+            self._look()
+
+    @property
+    def _line(self) -> str:
+        """The line that is written in, up to the cursor."""
+        row, column = self.cursor_location
+        return self.document[row][:column]
+
+    def _look(self) -> None:
+        """Look for suggestions if something else is written now."""
+        line = self._line
+        if line == self._looked:
+            return
+        self._looked = line
+        one_line = self.document.line_count == 1 and self.cursor_at_end_of_text
+        self._suggest(suggest(line, self.arguments) if one_line else ())
+        if not self._suggestions and (partial := wanted_path(line)) is not None:
+            self.post_message(self.PathsWanted(line, partial))
+
+    def _suggest(self, suggestions: Sequence[Suggestion], chosen: int = 0) -> None:
+        if suggestions or self._suggestions:
+            self._suggestions, self._chosen = suggestions, chosen
+            self.post_message(self.Suggested(suggestions, chosen))
+
+    def _complete(self, key: str) -> bool:
+        """Let a key mean the suggestions; say whether it did."""
+        self._look()
+        if not self._suggestions:
+            return False
+        suggestion = self._suggestions[self._chosen]
+        match key:
+            case "escape":
+                self._suggest(())
+            case "up" | "down":
+                step = 1 if key == "down" else -1
+                self._suggest(self._suggestions, (self._chosen + step) % len(self._suggestions))
+            case "enter" if suggestion.start + len(suggestion.text.rstrip()) == len(self._line):
+                return False
+            case _:
+                self.accept(self._chosen)
+                if key == "enter" and suggestion.final:
+                    self.action_submit()
+        return True
+
     # Inside
 
     def on_text_area_changed(self) -> None:
-        """Let the draft be kept, but not after every key."""
+        """Let the draft be kept, but not after every key; look for what could be completed."""
+        self._look()
         if self._timer is None:
             self._timer = self.set_timer(DEBOUNCE, self._post_draft)
+
+    def on_text_area_selection_changed(self) -> None:
+        """The cursor may have left what was suggested for."""
+        if self._suggestions:
+            self._look()
 
     def _post_draft(self) -> None:
         self._timer = None
@@ -238,3 +326,5 @@ class Composer(TextArea, inherit_bindings=False):
         if text != self.text:
             self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
         self.move_cursor(self.document.end)
+        self._looked = self._line  # nobody typed it, so nothing is offered
+        self._suggest(())

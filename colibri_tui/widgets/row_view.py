@@ -6,8 +6,9 @@ nothing when the screen scrolls. A narrow gutter on the left is part of every li
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -29,8 +30,17 @@ GUTTER: Final = 2
 _RIGHT: Final = 1
 """Cells on the right that stay free."""
 _CURSOR: Final = "▌"
+_CHOSEN: Final = "▌ "
 _MAX_STRIPS: Final = 2_000
 """Painted lines that are kept (about 2 KB each); a very long message is painted again where the reader is."""
+
+
+class Match(NamedTuple):
+    """A place where the words that are looked for stand: row, and from where to where in its text."""
+
+    row: int
+    start: int
+    stop: int
 
 
 class RowView(Widget):
@@ -43,6 +53,9 @@ class RowView(Widget):
         self.blocks: Sequence[Block] = ()
         self._gutter = gutter
         self._cursor = False
+        self._chosen = False
+        self._words: re.Pattern[str] | None = None
+        self._here: Match | None = None
         self._layout: Layout | None = None
         self._strips: dict[int, Strip] = {}
         self._styles_by_name: dict[str, Style] = {}
@@ -89,6 +102,34 @@ class RowView(Widget):
             for y in range(max(total - count, 0), total):
                 if y not in self._strips:
                     self._strips[y] = self._paint(y)
+
+    # What is marked
+
+    @property
+    def chosen(self) -> bool:
+        """Whether this is the message that the next command is about: a bar at the left says so."""
+        return self._chosen
+
+    @chosen.setter
+    def chosen(self, chosen: bool) -> None:
+        self._chosen = chosen
+        self._strips.clear()
+        self.refresh()
+
+    def find(self, words: re.Pattern[str] | None, here: Match | None = None) -> None:
+        """Mark every place with these words from now on, the one that is `here` more than the others."""
+        if words is not None or self._words is not None:
+            self._words, self._here = words, here
+            self._strips.clear()
+            self.refresh()
+
+    def matches(self, words: re.Pattern[str]) -> list[Match]:
+        """Return every place with these words."""
+        return [
+            Match(number, match.start(), match.end())
+            for number, row in enumerate(self._laid_out.rows)
+            for match in words.finditer(row.text.plain)
+        ]
 
     # Places in the text, which outlive a change of width
 
@@ -196,6 +237,8 @@ class RowView(Widget):
         fill = base + self._style(row.style) if row.style else base
         decoration = row.first if line.start == 0 else row.rest
         gutter = self._gutter if y == 0 and self._gutter else ((" " * GUTTER, ""),)
+        if self._chosen:
+            gutter = ((_CHOSEN, Mark.CHOSEN),)
         segments: list[Segment] = []
         for text, name in (*gutter, *decoration):
             style = (base + self._style(name) if name else base).rich_style
@@ -226,6 +269,11 @@ class RowView(Widget):
     def _content(self, line: Line) -> Content:
         """Return the text of a display line, with the selection drawn on it."""
         text = line.row.painted
+        if self._words is not None:
+            for match in self._words.finditer(text.plain):
+                here = self._here == (line.number, match.start(), match.end())
+                mark = Mark.FOUND_HERE if here else Mark.FOUND
+                text = text.stylize(self._style(mark), match.start(), match.end())
         if (selection := self.text_selection) is not None and (span := selection.get_span(line.number)) is not None:
             start, stop = max(span[0], 0), span[1]
             style = Style.from_styles(self.screen.get_component_styles("screen--selection"))

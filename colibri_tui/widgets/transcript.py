@@ -17,6 +17,7 @@ from textual.widgets import Static
 from colibri_tui.render.clean import clean
 from colibri_tui.render.highlight import prepare
 from colibri_tui.render.markdown import code_blocks
+from colibri_tui.widgets.finder import Finder, Found
 from colibri_tui.widgets.message_log import MessageLog
 from colibri_tui.widgets.message_view import MessageView, ReplyStatus, Severity, TranscriptMessage
 from colibri_tui.widgets.tail_view import TailView
@@ -69,6 +70,8 @@ class Transcript(Widget):
         self._first = 0  # number of the first message that is a widget
         self._tail: TailView | None = None
         self._prepared = False
+        self._finder = Finder(self._log)
+        self._chosen: MessageView | None = None
 
     def compose(self) -> ComposeResult:
         """The column of messages, and a badge over its corner."""
@@ -95,7 +98,7 @@ class Transcript(Widget):
         """Show nothing; a running reply is forgotten."""
         self._messages = []
         self._first = 0
-        self._tail = None
+        self._tail = self._chosen = None
         self._log.remove_children(MessageView)
         self._show_earlier()
         self._log.action_follow()
@@ -123,6 +126,7 @@ class Transcript(Widget):
         stop, self._first = self._first, max(self._first - MOUNTED, 0)
         views = [MessageView(message) for message in self._messages[self._first : stop]]
         self._log.mount_all(views, after=self._earlier)
+        self._finder.mark(views)
         self._show_earlier()
         return True
 
@@ -136,6 +140,58 @@ class Transcript(Widget):
         for text in self._answers():
             found[:0] = _code_of(text)
         return found
+
+    # Finding and choosing
+
+    def find(self, text: str) -> Found:
+        """Mark some words wherever they stand, and go to the last place; '' ends that.
+
+        Earlier messages that are no widgets yet become some as far back as the words stand in them.
+        """
+        if text.strip():
+            first = next((n for n, m in enumerate(self._messages) if text.casefold() in m.content.casefold()), None)
+            while first is not None and first < self._first:
+                self.load_earlier()
+        return self._finder.look_for(text)
+
+    def find_next(self, step: int) -> Found:
+        """Go to the next place with the words (1), or the one before (-1)."""
+        return self._finder.go(step)
+
+    @property
+    def chosen(self) -> TranscriptMessage | None:
+        """The message that is marked, to be copied or edited."""
+        return self._chosen.message if self._chosen is not None and self._chosen.is_mounted else None
+
+    @property
+    def chosen_number(self) -> int | None:
+        """How many questions and answers stand before the marked one; None if there is none."""
+        chosen = self.chosen
+        said = [message for message in self._messages if message.role in ("user", "assistant")]
+        return next((n for n, message in enumerate(said) if message is chosen), None)
+
+    def choose(self, step: int) -> None:
+        """Mark the question or answer before (-1) the marked one, or after it (1); beyond the last one, none."""
+        views = [v for v in self._log.query_children(MessageView) if v.message.role in ("user", "assistant")]
+        at = views.index(self._chosen) if self._chosen in views else len(views)
+        if step < 0 and at == 0 and self.load_earlier():
+            self.call_after_refresh(self.choose, step)
+            return
+        at = max(at + step, 0)
+        self.unchoose()
+        if at < len(views):
+            self._chosen = views[at]
+            self._chosen.chosen = True
+            self._log.scroll_to_widget(self._chosen, animate=False, immediate=True, top=True)
+        else:
+            self._log.action_follow()
+
+    def unchoose(self) -> bool:
+        """Mark no message; say whether one was."""
+        chosen, self._chosen = self._chosen, None
+        if chosen is not None:
+            chosen.chosen = False
+        return chosen is not None
 
     # The running reply
 

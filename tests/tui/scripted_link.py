@@ -28,6 +28,7 @@ class Link:
         self.defaults: Sampling | None = Sampling()
         self.started: list[tuple[Path, EngineOptions]] = []
         self.asked: list[tuple[list[dict[str, str]], bool]] = []
+        self.samplings: list[Sampling] = []
         self.stops = 0
         self.broken = False
 
@@ -41,6 +42,7 @@ class Link:
             raise EngineFailure("the engine cannot answer now: it is dead")
         self.state = LinkState.BUSY
         self.asked.append((messages, continue_final))
+        self.samplings.append(sampling)
         return len(self.asked)
 
     def stop(self) -> None:

@@ -20,7 +20,7 @@ async def test_help_shows_every_key_and_command(scripted):
         assert "Ctrl+N" in on_screen(app)
         await pilot.press("escape")
         assert app.screen is chat(app)
-    for words in ("Esc", "/regen", ":more", "/profile NAME", "Ctrl+J"):
+    for words in ("Esc", "/regen", ":more", "/profile [NAME]", "Ctrl+J"):
         assert words in help_text().plain
 
 
