@@ -16,12 +16,13 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from . import state_file
 from .board import Board, Counter, Phase, Tier
 from .checkpoint.files import ModelFiles
 from .checkpoint.gguf_files import is_gguf, open_gguf
 from .checkpoint.index import Checkpoint
-from .errors import ContextOverflowError, EngineError
-from .events import Event, Loading, Notice, Plan, Ready, Repin, Turn
+from .errors import ContextOverflowError, EngineError, StateError
+from .events import Event, Loading, Notice, Plan, Ready, Repin, State, Turn
 from .experts.placement import Placement
 from .experts.policies import FUNCTIONS, compile_policies, state_bytes
 from .experts.reader import READERS, ReaderPool
@@ -35,7 +36,7 @@ from .learning import Learning
 from .model.build import Lossy
 from .model.conversation import Conversation
 from .model.forward import Model, OnRoute
-from .model.kv import KVCache, kv_bytes, kv_format
+from .model.kv import KV_NAMES, KVCache, kv_bytes, kv_format
 from .model.spec import ModelSpec
 from .model.weights import Weights
 from .model.workspace import HEAD_ROWS, Workspace, work_bytes
@@ -72,6 +73,7 @@ class Engine:
         generation = GenerationDefaults.load(folder, checkpoint.config)
         self.eos_ids, self.defaults = generation.eos_ids, generation.sampling()
         self._tokenizer, self._template = open_text(folder, checkpoint.metadata, options.template)
+        fingerprint = state_file.fingerprint(checkpoint)
         threads = options.threads or physical_cores()
         compile_kernels(lambda done, total: progress(Loading("compiling kernels, once per machine", done, total)))
         compile_all(
@@ -101,6 +103,7 @@ class Engine:
             kv = KVCache(self.spec, plan.context, self._kv_format(weights))
             self.model = self._make_model(weights, plan, threads, placement, kv)
             self.conversation = Conversation(self.model, kv, self.board)
+            self._identity = state_file.Identity(fingerprint, KV_NAMES[kv.fmt], options.topk, options.topp)
             self._opened = opened.pop_all()
         self._on_route: OnRoute | None = self._trace.write if self._trace else None
         self.info = Ready(
@@ -298,6 +301,24 @@ class Engine:
     def forget(self) -> None:
         """Forget the conversation; what was learned stays."""
         self.conversation.forget()
+
+    def save_state(self, path: str | Path) -> State:
+        """Keep the conversation's memory in a file, between turns: the old file stays until the new one is whole.
+
+        Raises StateError when that is not possible, or nothing is held.
+        """
+        if not self.conversation.ids:
+            raise StateError(f"{path}: there is no conversation to keep")
+        nbytes = state_file.save(Path(path), self._identity, self.conversation)
+        return State("saved", str(path), len(self.conversation.ids), nbytes)
+
+    def load_state(self, path: str | Path) -> State:
+        """Take up the conversation kept in a file, between turns: what it holds is not read again.
+
+        Raises StateError for a file that is damaged, or does not fit model and options.
+        """
+        nbytes = state_file.load(Path(path), self._identity, self.conversation, self.spec.vocab, self.info.context)
+        return State("loaded", str(path), len(self.conversation.ids), nbytes)
 
     def drop_experts(self) -> None:
         """Empty the expert cache, as after a start without a history; pinned experts stay."""

@@ -31,5 +31,9 @@ class ReadError(EngineError):
     """A read from the model's files failed while the model was running."""
 
 
+class StateError(EngineError):
+    """A conversation's state cannot be kept in a file or taken up from one; the conversation itself is not touched."""
+
+
 class WorkerDiedError(EngineError):
     """The engine's process ended without being asked to."""

@@ -151,7 +151,22 @@ class Notice:
     text: str
 
 
-Event = Loading | Ready | Prefill | Token | Turn | Repin | Notice
+@dataclass(frozen=True, slots=True)
+class State:
+    """A conversation's state was saved to a file, or loaded from one: so many tokens, the file's bytes.
+
+    path: the file. error: one line when that failed, '' otherwise.
+    """
+
+    event: ClassVar[str] = "state"
+    done: Literal["saved", "loaded"]
+    path: str
+    tokens: int = 0
+    nbytes: int = 0
+    error: str = ""
+
+
+Event = Loading | Ready | Prefill | Token | Turn | Repin | Notice | State
 
 
 def to_json(event: Event) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -95,10 +96,15 @@ def replace_file(path: Path, data: bytes, temporary: Path) -> None:
     `temporary` lies in the same folder and must be no other writer's at this moment; what a dead writer left
     there is removed. After an error the old file is untouched and the temporary one is gone.
     """
+    replace_written(path, temporary, lambda file: file.write(data))
+
+
+def replace_written(path: Path, temporary: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Like `replace_file`, with what `write` puts into the file it is given: for data that is not all in one piece."""
     temporary.unlink(missing_ok=True)
     try:
         with temporary.open("xb") as file:
-            file.write(data)
+            write(file)
             file.flush()
             os.fsync(file.fileno())
         with contextlib.suppress(FileNotFoundError):

@@ -11,7 +11,8 @@ on the way. Windows need fewer: before the last prompt, to answer another one, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from ..board import Board, Counter, Phase
 from .forward import Model
 from .kv import MARKS, Copy, KVCache
-from .strips import WINDOW_MARKS
+from .strips import WINDOW_MARKS, Bytes
 
 Ids = npt.NDArray[np.int64]
 
@@ -88,8 +89,40 @@ class Conversation:
 
         A running state, which has gone on, cannot be remembered afterwards: with one, nothing happens.
         """
-        if self._kv.ringed and not self.recurrent and 0 < at <= len(self.ids) and at >= self._lowest:
+        if self._kv.windowed and not self.recurrent and 0 < at <= len(self.ids) and at >= self._lowest:
             self._keep(at, WINDOW_MARKS)
+
+    # keeping it in a file
+
+    def saved_mark(self) -> int:
+        """The place before the end that is worth saving too: near the last prompt's end; 0 if there is none."""
+        return max((at for at in self._marks if at < len(self.ids) and at != self._passing), default=0)
+
+    def parts(self, mark: int) -> Iterator[Bytes]:
+        """The memory behind the ids, and behind that what the mark adds, piece by piece."""
+        yield from self._kv.pieces(len(self.ids))
+        if mark:
+            yield from self._kv.mark_pieces(mark, self._marks[mark])
+
+    def part_bytes(self, tokens: int, mark: int) -> int:
+        """Bytes of all parts of a conversation of so many tokens."""
+        return self._kv.saved_bytes(tokens) + (self._kv.mark_bytes(mark) if mark else 0)
+
+    def take_up(self, ids: Sequence[int], mark: int, fill: Callable[[Iterable[Bytes]], None]) -> None:
+        """Hold other ids, with the parts that `fill` fills; nothing, if it raises."""
+        self.forget()
+        copy = self._kv.copy(mark) if mark else None
+        try:
+            fill(chain(self._kv.pieces(len(ids)), self._kv.mark_pieces(mark, copy) if copy is not None else ()))
+        except BaseException:
+            self.forget()
+            raise
+        self.ids.extend(ids)
+        self._reach, self._restored = len(ids), len(ids) if self._kv.windowed else 0
+        if copy is not None:
+            self._marks[mark] = copy
+        self.mark()
+        self._board.counters[Counter.CONTEXT_USED] = len(ids)
 
     def _keep(self, at: int, most: int) -> None:
         self._marks.pop(at, None)

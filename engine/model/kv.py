@@ -8,23 +8,21 @@ look back on a window only have a ring of little more than that.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ..kernels.formats import F16, F32
 from ..kernels.memory import Block
 from .mixers import mixer_of
 from .spec import ModelSpec
-from .strips import WINDOW_MARKS, Strip
+from .strips import WINDOW_MARKS, Bytes, Strip
 
 _PAGE = 4096
 
 MARKS = 5
 """Copies of the running state that are kept to go back to, two a turn and one; the memory plan counts them."""
-
-Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +43,10 @@ def kv_format(choice: str | None, packed: bool) -> int:
     return {"f32": F32, "f16": F16, None: F16 if packed else F32}[choice]
 
 
+KV_NAMES = {F32: "f32", F16: "f16"}
+"""The cache's formats in words."""
+
+
 def _layer_bytes(spec: ModelSpec, layer: int, capacity: int, fmt: int) -> int:
     return -(-mixer_of(spec, layer).cache_bytes(capacity, fmt) // _PAGE) * _PAGE
 
@@ -58,7 +60,7 @@ def kv_bytes(spec: ModelSpec, capacity: int, fmt: int) -> int:
         strip.heads * (strip.behind or 0) * strip.row_bytes
         for mixer in mixers
         for strip in mixer.strips(capacity, fmt)
-        if strip.length < capacity
+        if strip.is_ring(capacity)
     )
     copies = (MARKS if states else WINDOW_MARKS) * (states + windows)
     return sum(_layer_bytes(spec, layer, capacity, fmt) for layer in range(len(mixers))) + scratch + copies
@@ -75,7 +77,8 @@ class Copy:
 class KVCache:
     """The memory of one conversation of up to `capacity` tokens.
 
-    recurrent: whether some layers keep a running state. ringed: whether some keep a window only. fmt: of its numbers.
+    recurrent: whether some layers keep a running state. windowed: whether some look back on a window only. fmt: of its
+    numbers.
     """
 
     def __init__(self, spec: ModelSpec, capacity: int, fmt: int) -> None:
@@ -99,8 +102,8 @@ class KVCache:
                 self._strips.append((strip, self._block.array(offset, shape, np.uint8)))
                 offset += strip.nbytes
             start += size
-        self._rings = [(strip, view) for strip, view in self._strips if strip.length < capacity]
-        self.recurrent, self.ringed = bool(self._states), bool(self._rings)
+        self._rings = [(strip, view) for strip, view in self._strips if strip.is_ring(capacity)]
+        self.recurrent = bool(self._states)
         self.windowed = any(strip.behind is not None for strip, _ in self._strips)
 
     def lowest(self, reach: int) -> int:
@@ -113,7 +116,7 @@ class KVCache:
 
     def copy(self, tokens: int) -> Copy:
         """Copy the running states, and what the windows hold of the last of so many tokens."""
-        windows = [view[:, strip.rows(tokens)] for strip, view in self._rings]
+        windows = [view.take(strip.rows(tokens), axis=1) for strip, view in self._rings]
         return Copy([state.copy() for state in self._states], windows)
 
     def put_back(self, tokens: int, copied: Copy | None) -> None:
@@ -123,3 +126,35 @@ class KVCache:
         if copied is not None:
             for (strip, view), window in zip(self._rings, copied.windows, strict=True):
                 view[:, strip.rows(tokens)] = window
+
+    def pieces(self, tokens: int) -> Iterator[Bytes]:
+        """All that so many tokens left behind and the next one needs, as views, in an order that capacity has no part
+        in: states, then strip by strip, head by head."""
+        yield from self._states
+        for strip, view in self._strips:
+            yield from strip.pieces(view, tokens)
+
+    def mark_pieces(self, tokens: int, copied: Copy) -> Iterator[Bytes]:
+        """What distinguishes an earlier place: the arrays of a copy taken there, and of windows that are no rings here
+        their rows."""
+        yield from copied.states
+        windows = iter(copied.windows)
+        for strip, view in self._strips:
+            if any(view is ring for _, ring in self._rings):
+                yield from next(windows)
+            elif strip.behind is not None:
+                yield from strip.pieces(view, tokens)
+
+    def saved_bytes(self, tokens: int) -> int:
+        """Bytes of all `pieces`."""
+        return sum(state.nbytes for state in self._states) + sum(
+            strip.heads * len(strip.rows(tokens)) * strip.row_bytes for strip, _ in self._strips
+        )
+
+    def mark_bytes(self, tokens: int) -> int:
+        """Bytes of all `mark_pieces`."""
+        return sum(state.nbytes for state in self._states) + sum(
+            strip.heads * len(strip.rows(tokens)) * strip.row_bytes
+            for strip, _ in self._strips
+            if strip.behind is not None
+        )

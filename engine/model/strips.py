@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy.typing as npt
 
 from ..kernels.records import KEY_TILE
 from .spec import MOST_ROWS
+
+Bytes = npt.NDArray[np.uint8]
 
 WINDOW_MARKS = 2
 """Copies of the windows that are kept to go back to: from before the last prompt, and from near its end."""
@@ -33,11 +36,23 @@ class Strip:
         """Bytes of the strip."""
         return self.heads * self.length * self.row_bytes
 
+    def is_ring(self, capacity: int) -> bool:
+        """Whether it holds less than a context of so many tokens."""
+        return self.behind is not None and self.length < capacity
+
     def rows(self, tokens: int) -> npt.NDArray[np.int64]:
         """The rows that a conversation of so many tokens needs to go on, in order of position."""
         if self.behind is None:
             return np.arange(-(-tokens // self.unit))
         return np.arange(max(0, tokens - self.behind), tokens) % self.length
+
+    def pieces(self, view: Bytes, tokens: int) -> Iterator[Bytes]:
+        """Those rows of each head, as views without gaps into `view`, the strip's bytes [heads, length, row_bytes]."""
+        rows = self.rows(tokens)
+        for head in view:
+            for run in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1):
+                if len(run):
+                    yield head[run[0] : run[-1] + 1]
 
 
 def ring_length(capacity: int, behind: int | None) -> int:

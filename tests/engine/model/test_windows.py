@@ -89,7 +89,7 @@ def longest_ring(engine: Engine) -> int:
     """Rows of the longest ring; fails when there is none."""
     spec, context = engine.spec, engine.info.context
     strips = [strip for layer in range(len(spec.layers)) for strip in mixer_of(spec, layer).strips(context, F32)]
-    return max(strip.length for strip in strips if strip.length < context)
+    return max(strip.length for strip in strips if strip.is_ring(context))
 
 
 @pytest.mark.parametrize(("name", "kv"), [*((name, "f32") for name in MODELS), ("gpt_oss-long", "f16")])
@@ -170,6 +170,14 @@ def test_what_is_read_again(name: str, folder: Folder, whole: Whole) -> None:
     assert edited == turn(kept, other, 5)[0]
     kept.forget()
     assert from_the_start == turn(kept, earlier, 5)[0]
+
+
+@pytest.mark.parametrize("name", ["olmoe", "jetmoe", "deepseek_v32-long"])
+def test_without_windows_a_conversation_can_be_cut_anywhere(name: str, folder: Folder) -> None:
+    with Engine.open(folder(name), EngineOptions(context=2048)) as engine:
+        answer, _ = turn(engine, prompt_of(250), 5)
+        assert turn(engine, [*prompt_of(30), 7], 5)[1] == 1
+        assert turn(engine, prompt_of(250), 5) == (answer, 220)
 
 
 @pytest.mark.parametrize("name", SOME)
