@@ -14,28 +14,55 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from textual.message import Message
 
+from colibri_tui.engine_messages import (
+    INTERVAL_S,
+    EngineDied,
+    EngineError,
+    EngineLoading,
+    EngineMessage,
+    EngineNotice,
+    EnginePrefill,
+    EngineReady,
+    EngineRepin,
+    EngineState,
+    EngineText,
+    EngineTurn,
+    Pace,
+)
 from engine.board import Board
 from engine.errors import EngineError as EngineFailure
 from engine.errors import WorkerDiedError
-from engine.events import Loading, Notice, Prefill, Ready, Repin, Token, Turn
+from engine.events import Loading, Notice, Prefill, Ready, Repin, State, Token, Turn
 from engine.options import EngineOptions
-from engine.worker import ENGINE, Failure, Tagged, Worker
+from engine.worker import ENGINE, Between, Failure, Tagged, Worker
 
 if TYPE_CHECKING:
     from engine.text.sampler import Sampling
 
-INTERVAL_S: Final = 0.05
-"""Texts and progress of one kind are posted at most this often; what comes between is merged."""
+__all__ = [
+    "INTERVAL_S",
+    "EngineDied",
+    "EngineError",
+    "EngineLink",
+    "EngineLoading",
+    "EngineMessage",
+    "EngineNotice",
+    "EnginePrefill",
+    "EngineReady",
+    "EngineRepin",
+    "EngineState",
+    "EngineText",
+    "EngineTurn",
+    "LinkState",
+]
 
 
 class LinkState(Enum):
@@ -46,87 +73,6 @@ class LinkState(Enum):
     READY = "ready"
     BUSY = "busy"
     DEAD = "dead"
-
-
-@dataclass
-class EngineMessage(Message):
-    """A message of the engine. `turn` is the turn it belongs to; before the first one, 0."""
-
-    turn: int
-
-
-@dataclass
-class EngineLoading(EngineMessage):
-    """The model loads: `done` of `total` of a stage such as 'compiling kernels'."""
-
-    stage: str
-    done: int
-    total: int
-
-
-@dataclass
-class EngineReady(EngineMessage):
-    """The model is loaded; the link has its `info`, `defaults` and `board`."""
-
-    info: Ready
-
-
-@dataclass
-class EnginePrefill(EngineMessage):
-    """`done` of `total` prompt tokens have been read."""
-
-    done: int
-    total: int
-
-
-@dataclass
-class EngineText(EngineMessage):
-    """More of the reply: `text` of `tokens` new tokens. The text may be empty.
-
-    reasoning: what the model thinks before its answer. before: tokens that came before the answer's first word.
-    """
-
-    text: str
-    tokens: int
-    reasoning: str = ""
-    before: int = 0
-
-
-@dataclass
-class EngineTurn(EngineMessage):
-    """The turn is over: its figures, and all of its text."""
-
-    summary: Turn
-    text: str
-
-
-@dataclass
-class EngineRepin(EngineMessage):
-    """A pinned expert made room for a hotter one."""
-
-    swap: Repin
-
-
-@dataclass
-class EngineNotice(EngineMessage):
-    """Something the person should know."""
-
-    text: str
-
-
-@dataclass
-class EngineError(EngineMessage):
-    """The engine refused: a turn (the engine stays ready) or, `fatal`, the model."""
-
-    text: str
-    fatal: bool
-
-
-@dataclass
-class EngineDied(EngineMessage):
-    """The engine's process is gone, and why. `EngineLink.restart` starts another one."""
-
-    text: str
 
 
 class Target(Protocol):
@@ -186,6 +132,14 @@ class EngineLink:
             self.turn = turn = self.turn + 1
             self._session.send(lambda worker: worker.chat(turn, messages, sampling, continue_final))
         return turn
+
+    def between_turns(self, command: Between) -> bool:
+        """Have something done as soon as no turn runs; say whether there is an engine for it."""
+        with self._lock:
+            if self._session is None or self.state not in (LinkState.READY, LinkState.BUSY):
+                return False
+            self._session.send(lambda worker: worker.between_turns(command))
+            return True
 
     def stop(self) -> None:
         """End the running turn, also before its first token, or give up loading. Else nothing happens."""
@@ -253,7 +207,7 @@ class _Session:
         self._after = after
         self._commands: queue.SimpleQueue[Callable[[Worker], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="engine reader", daemon=True)
-        self._pace = _Pace(self._post)
+        self._pace = Pace(self._post)
         self._turn = 0
         self._text: list[str] = []
         self.defaults: Sampling | None = None
@@ -337,68 +291,11 @@ class _Session:
                 return EngineRepin(turn, event)
             case Notice(text):
                 return EngineNotice(turn, text)
+            case State():
+                return EngineState(turn, event)
             case Failure(_, text):
                 return EngineError(turn, text, fatal=turn == 0)
 
     def _post(self, message: EngineMessage) -> None:
         if not self._handle(self, message) and self.board is not None and isinstance(message, EngineReady):
             self.board.close()  # loaded and given up at the same moment: nobody has seen it
-
-
-class _Pace:
-    """Posts the first message of a kind at once and merges what follows within the interval, in order."""
-
-    def __init__(self, post: Callable[[EngineMessage], None]) -> None:
-        self._send = post
-        self._held: EngineMessage | None = None
-        self._kind: object = None
-        self._due = 0.0
-
-    def add(self, message: EngineMessage) -> None:
-        """Post the message now or within the interval."""
-        kind = _kind(message)
-        if kind is None or kind != self._kind:
-            self.flush()
-            self._kind = kind
-            self._post(message)
-            return
-        self._held = message if self._held is None else _merged(self._held, message)
-        if time.monotonic() >= self._due:
-            self.flush()
-
-    def due_in(self) -> float | None:
-        """Return the seconds until `flush` is due; None while nothing is held back."""
-        return None if self._held is None else max(0.0, self._due - time.monotonic())
-
-    def flush(self) -> None:
-        """Post what is held back."""
-        if self._held is not None:
-            held, self._held = self._held, None
-            self._post(held)
-
-    def _post(self, message: EngineMessage) -> None:
-        self._send(message)
-        self._due = time.monotonic() + INTERVAL_S
-
-
-def _kind(message: EngineMessage) -> object:
-    """Messages of one kind are merged when they follow each other quickly; those of kind None never are."""
-    match message:
-        case EngineLoading(stage=stage):
-            return EngineLoading, stage
-        case EnginePrefill(turn=turn) | EngineText(turn=turn):
-            return type(message), turn
-    return None
-
-
-def _merged(earlier: EngineMessage, later: EngineMessage) -> EngineMessage:
-    """Return one message that says what two of a kind say."""
-    if isinstance(earlier, EngineText) and isinstance(later, EngineText):
-        return EngineText(
-            later.turn,
-            earlier.text + later.text,
-            earlier.tokens + later.tokens,
-            earlier.reasoning + later.reasoning,
-            earlier.before + later.before,
-        )
-    return later

@@ -302,14 +302,14 @@ class Engine:
         """Forget the conversation; what was learned stays."""
         self.conversation.forget()
 
-    def save_state(self, path: str | Path) -> State:
+    def save_state(self, path: str | Path, most: int | None = None) -> State:
         """Keep the conversation's memory in a file, between turns: the old file stays until the new one is whole.
 
-        Raises StateError when that is not possible, or nothing is held.
+        Raises StateError when that is not possible, takes more than `most` bytes, or nothing is held.
         """
         if not self.conversation.ids:
             raise StateError(f"{path}: there is no conversation to keep")
-        nbytes = state_file.save(Path(path), self._identity, self.conversation)
+        nbytes = state_file.save(Path(path), self._identity, self.conversation, most)
         return State("saved", str(path), len(self.conversation.ids), nbytes)
 
     def load_state(self, path: str | Path) -> State:

@@ -66,14 +66,20 @@ def fingerprint(checkpoint: Checkpoint) -> str:
     return digest.hexdigest()
 
 
-def save(path: Path, identity: Identity, conversation: Conversation) -> int:
-    """Write the state of a conversation of at least one token; returns the file's bytes. Raises StateError."""
+def save(path: Path, identity: Identity, conversation: Conversation, most: int | None = None) -> int:
+    """Write the state of a conversation of at least one token; returns the file's bytes.
+
+    Raises StateError: when it cannot be written, or takes more than `most` bytes.
+    """
     mark = conversation.saved_mark()
     ids = np.array(conversation.ids, np.int32)
     facts = {"version": VERSION, **asdict(identity), "tokens": len(ids), "mark": mark}
     header = json.dumps(facts).encode()
     start = MAGIC + len(header).to_bytes(4, "little") + header
     size = _file_bytes(len(start), conversation, len(ids), mark)
+
+    if most is not None and size > most:
+        raise StateError(f"{path}: the context is not kept: it takes {size / 1e9:.2f} GB, of {most / 1e9:.2f} allowed")
 
     def write(file: BinaryIO) -> None:
         digest = hashlib.blake2b(digest_size=_DIGEST)

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from . import errors, obituary
 from .board import Board
 from .errors import EngineError, WorkerDiedError
-from .events import Event, Loading, Notice, Ready, Turn
+from .events import Event, Loading, Notice, Ready, State, Turn
 from .options import EngineOptions
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ ENGINE: Final = "engine.engine:open_engine"
 _FLAGS = ("-P", "-W", "ignore:resource_tracker")  # the parent unlinks the board: nothing to mention
 _BOOT = "import sys; sys.path[:] = sys.argv[2:]; from engine.worker_host import serve; serve(int(sys.argv[1]))"
 _DEATH_WAIT_S = 3.0  # between the end of the pipe and the end of the process; then it is killed
+_SAVE_WAIT_S = 60.0  # to write a state to a slow disk
 _LOG_TAIL = 16_384  # bytes of the log that are read for its last words
 
 
@@ -86,6 +87,18 @@ class EngineLike(Protocol):
 
         Raises EngineError: before the first event, or after the Turn, whose stop is then "error".
         """
+
+    def save_state(self, path: str, most: int | None = None) -> State:
+        """Keep the conversation's memory in a file of at most so many bytes. Raises StateError; it then stays."""
+
+    def load_state(self, path: str) -> State:
+        """Take up the conversation kept in a file. Raises StateError."""
+
+    def forget(self) -> None:
+        """Hold no conversation."""
+
+    def repin_for(self, history: str, learn: bool = True) -> list[str]:
+        """Learn into another history, and pin what it ranks highest; returns notices. Raises EngineError."""
 
     def stop(self) -> None:
         """End the running turn within one layer, from any thread; harmless when none runs."""
@@ -145,6 +158,34 @@ class Complete:
 
 
 @dataclass(frozen=True, slots=True)
+class SaveState:
+    """Keep the conversation's memory in a file of at most so many bytes; a `State` event tells how it went."""
+
+    path: str
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadState:
+    """Take up the conversation kept in a file; a `State` event tells how it went."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Hold no conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class UseHistory:
+    """Learn into another history from now on, and pin what it ranks highest; `Notice` events may follow."""
+
+    path: str
+    learn: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """End that turn, whether it runs or has not begun; one that is over is left alone."""
 
@@ -156,7 +197,10 @@ class Close:
     """End the running turn, save, exit. While loading: exit at once."""
 
 
-Command = Chat | Complete | Stop | Close
+Between = SaveState | LoadState | Forget | UseHistory
+"""What is done between turns: after the one that runs."""
+
+Command = Chat | Complete | Between | Stop | Close
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +244,7 @@ class Worker:
         self._process, self._pipe, self._log, self._ram = process, pipe, log, ram
         self._oom_kills = obituary.oom_kills()
         self._turn = 0
+        self._saving = 0  # states that are being saved
         self._closing = False
         self.info: Ready | None = None
         self.defaults: Sampling | None = None
@@ -256,6 +301,11 @@ class Worker:
         """Begin turn number `turn` (> 0) with ids, or with text without a template."""
         self._begin(Complete(turn, prompt, sampling))
 
+    def between_turns(self, command: Between) -> None:
+        """Have something done as soon as no turn runs."""
+        self._saving += isinstance(command, SaveState)
+        self._send(command)
+
     def stop(self, turn: int) -> None:
         """Ask for the end of a turn; its `Turn` event says `stop="user"`."""
         with contextlib.suppress(WorkerDiedError):  # `receive` reports a death, once and to its own thread
@@ -276,12 +326,19 @@ class Worker:
             self._attach(message)
             return Tagged(0, message.info)
         assert isinstance(message, Tagged)
+        if isinstance(message.event, State) and message.event.done == "saved":
+            self._saving -= 1
         if isinstance(message.event, Turn | Failure):
             self._turn = 0
         return message
 
     def close(self, timeout: float = 5.0) -> None:
-        """End the process: politely, and after `timeout` seconds by force. Safe to call twice."""
+        """End the process: politely, and after `timeout` seconds by force. Safe to call twice.
+
+        While a state is being saved it is given a minute at least.
+        """
+        if self._saving:
+            timeout = max(timeout, _SAVE_WAIT_S)
         self._closing = True
         with contextlib.suppress(WorkerDiedError):
             self._send(Close())

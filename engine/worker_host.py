@@ -15,27 +15,33 @@ import queue
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Final, Literal
 
-from .errors import EngineError
-from .events import Event, Hits, Turn
+from .errors import EngineError, StateError
+from .events import Event, Hits, Notice, State, Turn
 from .obituary import one_line
 from .worker import (
+    Between,
     Chat,
     Close,
     Command,
     Complete,
     EngineLike,
     Failure,
+    Forget,
+    LoadState,
     Open,
     Opened,
+    SaveState,
     Stop,
     Tagged,
+    UseHistory,
     find_factory,
 )
 
@@ -57,7 +63,7 @@ class Host:
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
-        self._commands: queue.SimpleQueue[Chat | Complete | None] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[Chat | Complete | Between | None] = queue.SimpleQueue()
         self._engine: EngineLike | None = None
         self._running = 0  # the turn that is being computed
         self._stopped = 0  # the last turn that a stop was asked for
@@ -85,7 +91,10 @@ class Host:
         try:
             self._send(Opened(engine.info, engine.defaults, engine.board.name))
             while (command := self._commands.get()) is not None:
-                self._answer(engine, command)
+                if isinstance(command, Chat | Complete):
+                    self._answer(engine, command)
+                else:
+                    self._between(engine, command)
         finally:
             engine.close()
         return self._exit_code
@@ -110,6 +119,22 @@ class Host:
             self._tell(turn, Failure(type(error).__name__, one_line(str(error))))
         finally:
             self._running = 0
+
+    def _between(self, engine: EngineLike, command: Between) -> None:
+        """Do what is not a turn."""
+        try:
+            match command:
+                case SaveState(path, most):
+                    self._tell(0, _state("saved", path, lambda: engine.save_state(path, most)))
+                case LoadState(path):
+                    self._tell(0, _state("loaded", path, lambda: engine.load_state(path)))
+                case Forget():
+                    engine.forget()
+                case UseHistory(path, learn):
+                    for text in engine.repin_for(path, learn):
+                        self._tell(0, Notice(one_line(text)))
+        except EngineError as error:
+            self._tell(0, Notice(one_line(str(error))))
 
     def _listen(self) -> None:
         while True:
@@ -162,6 +187,13 @@ def _prompt(engine: EngineLike, command: Chat | Complete) -> list[int]:
     if isinstance(command, Chat):
         return engine.render(command.messages, continue_final=command.continue_final)
     return engine.encode(command.prompt) if isinstance(command.prompt, str) else command.prompt
+
+
+def _state(done: Literal["saved", "loaded"], path: str, work: Callable[[], State]) -> State:
+    try:
+        return work()
+    except StateError as error:
+        return State(done, path, error=one_line(str(error)))
 
 
 def _unbegun() -> Turn:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from engine import errors
 from engine.board import Board, Counter, LayerCell, Phase, Tier
-from engine.events import Event, Hits, Loading, Notice, Plan, Prefill, Ready, Repin, StopReason, Token, Turn
+from engine.events import Event, Hits, Loading, Notice, Plan, Prefill, Ready, Repin, State, StopReason, Token, Turn
 from engine.options import EngineOptions
 from engine.plan import describe
 from engine.routes import NOBODY, RING
@@ -77,6 +77,8 @@ class Script:
     crash_at: int | str = "load"  # load | prefill | the number of a token
     echo_prompt: bool = False  # the reply is the prompt it was asked, as JSON
     echo_sampling: bool = False  # the reply is the sampling it was asked for, as JSON
+    save_s: float = 0.0  # time to save a state
+    save_error: str = ""  # why a state cannot be saved
     stop_deaf_s: float = 0.0  # time between the start of generate and the moment it hears a stop
 
 
@@ -126,6 +128,7 @@ class FakeEngine:
         self._router = _Router(script, board, options)
         self._stop = threading.Event()
         self._asked = ""
+        self._held = 0  # tokens of the conversation
         self._log = path / "fake.log"
         slot = 1_000_000
         plan = Plan(
@@ -224,7 +227,7 @@ class FakeEngine:
                 yield Token(3 + tokens % 1000, pieces[(tokens - len(thoughts)) % len(pieces)])
             tokens += 1
             board.counters[Counter.TOKENS] += 1
-            board.counters[Counter.CONTEXT_USED] = len(ids) + tokens
+            board.counters[Counter.CONTEXT_USED] = self._held = len(ids) + tokens
         else:
             stop = "user"
         board.counters[Counter.PHASE] = Phase.IDLE
@@ -248,6 +251,31 @@ class FakeEngine:
         )
         if stop == "error":
             raise errors.ReadError(script.turn_error)
+
+    def save_state(self, path: str, most: int | None = None) -> State:
+        """A file that says what was asked last."""
+        time.sleep(self._script.save_s)
+        if self._script.save_error:
+            raise errors.StateError(f"{path}: {self._script.save_error}")
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(self._asked)
+        return State("saved", path, self._held, 85_000_000)
+
+    def load_state(self, path: str) -> State:
+        """Any file that there is."""
+        try:
+            self._held = len(_words(Path(path).read_text()))
+        except OSError as error:
+            raise errors.StateError(f"{path}: cannot be read") from error
+        return State("loaded", path, self._held, 85_000_000)
+
+    def forget(self) -> None:
+        """Hold nothing."""
+        self._held = 0
+
+    def repin_for(self, history: str, learn: bool = True) -> list[str]:
+        """Say so."""
+        return [f"learning {'into' if learn else 'from'} {Path(history).parents[1].name}"]
 
     def stop(self) -> None:
         """End the turn at its next token or chunk."""

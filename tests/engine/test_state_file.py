@@ -245,6 +245,16 @@ def test_the_last_of_the_disk_is_left_to_others(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_no_more_than_is_allowed(kept: tuple[Engine, Path], tmp_path: Path) -> None:
+    engine, file = kept
+    engine.load_state(file)
+    size = file.stat().st_size
+    with pytest.raises(StateError, match="allowed"):
+        engine.save_state(tmp_path / "state", size - 1)
+    assert list(tmp_path.iterdir()) == []
+    assert engine.save_state(tmp_path / "state", size).nbytes == size
+
+
 def test_what_a_killed_writer_left_is_removed_in_time(kept: tuple[Engine, Path], tmp_path: Path) -> None:
     engine, _ = kept
     turn(engine, PROMPT[:30], 5)

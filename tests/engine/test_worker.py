@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from engine.errors import CheckpointError, EngineError, WorkerDiedError
-from engine.events import Loading, Notice, Prefill, Ready, Token, Turn
+from engine.events import Loading, Notice, Prefill, Ready, State, Token, Turn
 from engine.options import EngineOptions
-from engine.worker import Failure, Tagged, Worker
+from engine.worker import Failure, Forget, LoadState, SaveState, Tagged, UseHistory, Worker
 from tests.fake_engine import FACTORY, Sampling, write_model
 
 PATIENCE = 60.0
@@ -346,3 +346,46 @@ time.sleep(60)
         parent.stdout.close()
         if awaited == "Ready":
             assert (folder / "fake.log").exists(), "it did not close in order"
+
+
+def test_a_state_is_saved_after_the_turn_that_runs(start: Start, tmp_path: Path) -> None:
+    worker = ready(start(token_s=0.02))
+    file = tmp_path / "kept" / "one.state"
+    worker.chat(1, HELLO, GREEDY)
+    until(worker, Token)
+    worker.between_turns(SaveState(str(file)))
+    worker.stop(1)
+    *_, turn = until(worker, Turn)
+    assert turn.stop == "user"
+    saved = until(worker, State)[-1]
+    assert (saved.done, saved.path, saved.error) == ("saved", str(file), "")
+    assert saved.tokens > 2
+    assert file.read_text() == HELLO[0]["content"]
+    worker.between_turns(Forget())
+    worker.between_turns(LoadState(str(file)))
+    assert until(worker, State)[-1] == State("loaded", str(file), 2, saved.nbytes)
+
+
+def test_what_cannot_be_kept_or_taken_up_is_told(start: Start, tmp_path: Path) -> None:
+    worker = ready(start(save_error="no space"))
+    worker.between_turns(SaveState("here"))
+    worker.between_turns(LoadState(str(tmp_path / "missing")))
+    saved, loaded = receive(worker), receive(worker)
+    assert (saved.turn, saved.event) == (0, State("saved", "here", error="here: no space"))
+    assert isinstance(loaded.event, State)
+    assert "missing" in loaded.event.error
+    worker.chat(1, HELLO, GREEDY)
+    assert until(worker, Turn)[-1].stop == "eos"
+
+
+def test_closing_waits_for_a_state_that_is_being_saved(start: Start, tmp_path: Path) -> None:
+    worker = ready(start(save_s=0.6))
+    worker.between_turns(SaveState(str(tmp_path / "state")))
+    worker.close(timeout=0.05)
+    assert (tmp_path / "state").exists()
+
+
+def test_another_history(start: Start, tmp_path: Path) -> None:
+    worker = ready(start())
+    worker.between_turns(UseHistory(str(tmp_path / "coding" / "model" / ".coli_usage"), False))
+    assert until(worker, Notice)[-1].text == "learning from coding"

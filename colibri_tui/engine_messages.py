@@ -1,0 +1,162 @@
+"""What the engine's process says, as Textual messages, and how often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from textual.message import Message
+
+from engine.events import Ready, Repin, State, Turn
+
+INTERVAL_S: Final = 0.05
+"""Texts and progress of one kind are posted at most this often; what comes between is merged."""
+
+
+@dataclass
+class EngineMessage(Message):
+    """A message of the engine. `turn` is the turn it belongs to; before the first one, 0."""
+
+    turn: int
+
+
+@dataclass
+class EngineLoading(EngineMessage):
+    """The model loads: `done` of `total` of a stage such as 'compiling kernels'."""
+
+    stage: str
+    done: int
+    total: int
+
+
+@dataclass
+class EngineReady(EngineMessage):
+    """The model is loaded; the link has its `info`, `defaults` and `board`."""
+
+    info: Ready
+
+
+@dataclass
+class EnginePrefill(EngineMessage):
+    """`done` of `total` prompt tokens have been read."""
+
+    done: int
+    total: int
+
+
+@dataclass
+class EngineText(EngineMessage):
+    """More of the reply: `text` of `tokens` new tokens. The text may be empty.
+
+    reasoning: what the model thinks before its answer. before: tokens that came before the answer's first word.
+    """
+
+    text: str
+    tokens: int
+    reasoning: str = ""
+    before: int = 0
+
+
+@dataclass
+class EngineTurn(EngineMessage):
+    """The turn is over: its figures, and all of its text."""
+
+    summary: Turn
+    text: str
+
+
+@dataclass
+class EngineRepin(EngineMessage):
+    """A pinned expert made room for a hotter one."""
+
+    swap: Repin
+
+
+@dataclass
+class EngineNotice(EngineMessage):
+    """Something the person should know."""
+
+    text: str
+
+
+@dataclass
+class EngineError(EngineMessage):
+    """The engine refused: a turn (the engine stays ready) or, `fatal`, the model."""
+
+    text: str
+    fatal: bool
+
+
+@dataclass
+class EngineDied(EngineMessage):
+    """The engine's process is gone, and why. `EngineLink.restart` starts another one."""
+
+    text: str
+
+
+@dataclass
+class EngineState(EngineMessage):
+    """The state of a conversation was kept or taken up, or could not be."""
+
+    state: State
+
+
+class Pace:
+    """Posts the first message of a kind at once and merges what follows within the interval, in order."""
+
+    def __init__(self, post: Callable[[EngineMessage], None]) -> None:
+        self._send = post
+        self._held: EngineMessage | None = None
+        self._kind: object = None
+        self._due = 0.0
+
+    def add(self, message: EngineMessage) -> None:
+        """Post the message now or within the interval."""
+        kind = _kind(message)
+        if kind is None or kind != self._kind:
+            self.flush()
+            self._kind = kind
+            self._post(message)
+            return
+        self._held = message if self._held is None else _merged(self._held, message)
+        if time.monotonic() >= self._due:
+            self.flush()
+
+    def due_in(self) -> float | None:
+        """Return the seconds until `flush` is due; None while nothing is held back."""
+        return None if self._held is None else max(0.0, self._due - time.monotonic())
+
+    def flush(self) -> None:
+        """Post what is held back."""
+        if self._held is not None:
+            held, self._held = self._held, None
+            self._post(held)
+
+    def _post(self, message: EngineMessage) -> None:
+        self._send(message)
+        self._due = time.monotonic() + INTERVAL_S
+
+
+def _kind(message: EngineMessage) -> object:
+    """Messages of one kind are merged when they follow each other quickly; those of kind None never are."""
+    match message:
+        case EngineLoading(stage=stage):
+            return EngineLoading, stage
+        case EnginePrefill(turn=turn) | EngineText(turn=turn):
+            return type(message), turn
+    return None
+
+
+def _merged(earlier: EngineMessage, later: EngineMessage) -> EngineMessage:
+    """Return one message that says what two of a kind say."""
+    if isinstance(earlier, EngineText) and isinstance(later, EngineText):
+        return EngineText(
+            later.turn,
+            earlier.text + later.text,
+            earlier.tokens + later.tokens,
+            earlier.reasoning + later.reasoning,
+            earlier.before + later.before,
+        )
+    return later
