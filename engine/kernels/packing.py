@@ -25,6 +25,9 @@ CHUNK = 1 << 17
 DIVISORS = (8.0, 8.5, 7.25)
 """An int4 group's scale is its value of largest magnitude over minus one of these, whichever rounds best."""
 
+WHOLE_DIVISORS = (8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0)
+"""The same for weights that were rounded to 4 bits before: one of these finds the old scale, and nothing is lost."""
+
 
 def _check_finite(peaks: Floats) -> None:
     if not np.isfinite(peaks).all():
@@ -47,7 +50,7 @@ def quantize_i8r(w: Floats) -> tuple[Int8, Floats]:
     return q, scales
 
 
-def quantize_i4g(w: Floats) -> tuple[Int8, Halves]:
+def quantize_i4g(w: Floats, divisors: tuple[float, ...] = DIVISORS) -> tuple[Int8, Halves]:
     """Round float32 [n, k] to int4 -8..7 (in int8 [n, k]) with a float16 scale for 32 columns [n, ceil(k/32)].
 
     The value of largest magnitude keeps its sign and becomes about -8, so that all 16 levels are used (as in Q4_0).
@@ -62,12 +65,12 @@ def quantize_i4g(w: Floats) -> tuple[Int8, Halves]:
     group_peaks(whole.ctypes.data, len(peaks), peaks.ctypes.data)
     _check_finite(peaks)
     limit = np.float32(np.finfo(np.float16).max)
-    wanted = np.clip(peaks / np.array(DIVISORS, np.float32)[:, None] * np.float32(-1), -limit, limit)
+    wanted = np.clip(peaks / np.array(divisors, np.float32)[:, None] * np.float32(-1), -limit, limit)
     candidates = wanted.astype(np.float16)
     scales = candidates.astype(np.float32)
     q = np.empty((n, count * GROUP), np.int8)
     chosen = np.empty(len(peaks), np.uint8)
-    round_groups(whole.ctypes.data, len(peaks), scales.ctypes.data, len(DIVISORS), q.ctypes.data, chosen.ctypes.data)
+    round_groups(whole.ctypes.data, len(peaks), scales.ctypes.data, len(divisors), q.ctypes.data, chosen.ctypes.data)
     best = np.take_along_axis(candidates, chosen[None].astype(np.intp), axis=0)
     return q[:, :k], best.reshape(n, count)
 
@@ -117,12 +120,15 @@ def pack_i4g(q: Int8, scales: npt.NDArray[np.floating]) -> Bytes:
     return out.reshape(blocks, units * I4G_UNIT)
 
 
-def pack(fmt: int, w: Floats) -> Bytes:
-    """Quantise float32 [n, k] and lay it out as blocks of `fmt` (I8R or I4G): uint8 [ceil(n/16), block bytes]."""
+def pack(fmt: int, w: Floats, divisors: tuple[float, ...] = DIVISORS) -> Bytes:
+    """Quantise float32 [n, k] and lay it out as blocks of `fmt` (I8R or I4G): uint8 [ceil(n/16), block bytes].
+
+    divisors: of the scales that are tried for a group of I4G.
+    """
     if fmt == I8R:
         return pack_i8r(*quantize_i8r(w))
     if fmt == I4G:
-        return pack_i4g(*quantize_i4g(w))
+        return pack_i4g(*quantize_i4g(w, divisors))
     raise ValueError(f"format {fmt} is not packed")
 
 

@@ -1,63 +1,66 @@
-"""A model's tensors as float32, one after another, however they are stored."""
+"""A model's tensors as float32, a few rows at a time, however they are stored."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ..checkpoint.files import ModelFiles
-from ..experts.reader import fill_slot
-from ..experts.source import ExpertSource, Key
+from ..experts.source import Bytes, ExpertSource, Key
 from ..kernels.formats import I4G, I8R, ROWS, block_bytes, row_bytes
-from ..kernels.memory import Block
 from ..kernels.packing import unpack
 from ..kernels.rows import unpack_rows
-from .items import Packed, Read, reading, unpacked
-from .spec import ModelSpec, Role
+from .items import Packed, Read
+from .spec import ModelSpec
 from .storage import Stored
-from .weights import Weights
 
 Floats = npt.NDArray[np.float32]
 
-_PARTS: Final[tuple[Role, ...]] = ("expert_gate", "expert_up", "expert_down")
+_PIECE = 1 << 22
+"""Values made at a time, about."""
 
 
-def float_tensors(weights: Weights, spec: ModelSpec, files: ModelFiles) -> Iterator[tuple[str, Floats]]:
-    """Read (hub name, what the tensor stands for): the dense part, then every expert's gate, up and down.
-
-    One tensor is held at a time; the arrays are the caller's own. Raises ReadError.
-    """
-    read = reading(files)
-    for name, (shape, stored) in weights.dense.items():
-        yield name, _dense(stored, read).reshape(shape)
-    slot, staging = Block(weights.experts.slot_bytes), Block(weights.experts.staging_bytes)
-    for key, fetch in sorted(weights.experts.reads.items()):
-        fill_slot(files, fetch, slot.view, staging.view)
-        for part, role in enumerate(_PARTS):
-            name = spec.names[role].replace("{L}", str(key[0])).replace("{E}", str(key[1]))
-            yield name, _expert(weights.experts, spec, key, part, np.frombuffer(slot.view, np.uint8))
+def steps(n: int, k: int, piece: int = _PIECE) -> Iterator[tuple[int, int]]:
+    """(first row, rows) of pieces that together are n rows of k columns; all but the last are whole blocks."""
+    step = max(ROWS, piece // k // ROWS * ROWS)
+    for first in range(0, n, step):
+        yield first, min(step, n - first)
 
 
-def _dense(stored: Stored | Packed, read: Read) -> Floats:
-    if not isinstance(stored, Packed):
-        return unpacked(stored, read)
-    n, k = stored.shape
-    return unpack(stored.fmt, read((stored.entry, stored.entry.offset, stored.entry.nbytes), None), n, k)
+def dense_steps(stored: Stored | Packed, piece: int = _PIECE) -> Iterator[tuple[int, int]]:
+    """The pieces that a dense matrix can be read in."""
+    if isinstance(stored, Packed):
+        n, k = stored.shape
+        return steps(n, k, piece)
+    return steps(stored.n, stored.k, piece) if stored.sliced else iter([(0, stored.n)])
 
 
-def _expert(source: ExpertSource, spec: ModelSpec, key: Key, part: int, slot: npt.NDArray[np.uint8]) -> Floats:
-    """One part of the expert in a slot."""
+def dense_rows(stored: Stored | Packed, read: Read, first: int, count: int) -> Floats:
+    """Rows of a dense matrix, float32 [count, k]; `first` begins one of `dense_steps`. Raises ReadError."""
+    if isinstance(stored, Packed):
+        _, k = stored.shape
+        size = block_bytes(stored.fmt, k)
+        raw = read((stored.entry, stored.entry.offset + first // ROWS * size, -(-count // ROWS) * size), None)
+        return unpack(stored.fmt, raw, count, k)
+    return stored.unpack([read(part, None) for part in stored.ranges(first, count)], first, count)
+
+
+def part_shape(spec: ModelSpec, layer: int, part: int) -> tuple[int, int]:
+    """The shape of an expert's gate (0), up (1) or down (2)."""
+    width, hidden = spec.mixture(layer).width, spec.hidden
+    return (hidden, width) if part == 2 else (width, hidden)
+
+
+def expert_rows(source: ExpertSource, key: Key, part: int, shape: tuple[int, int], slot: Bytes, first: int, count: int) -> Floats:
+    """Rows of one part of the expert in a slot, float32 [count, k]; `first` begins one of `steps`."""
     layer, _ = key
-    n, k = spec.mixture(layer).width, spec.hidden
-    if part == 2:
-        n, k = k, n
+    _, k = shape
     fmt, step, start = source.formats[layer][part], source.steps[layer][part], int(source.parts[key][part])
     if fmt not in (I8R, I4G):
         size = row_bytes(fmt, k)
-        return np.array(unpack_rows(fmt, slot[start : start + n * size].reshape(n, size), k))
-    size = block_bytes(fmt, k)
-    starts = range(start, start + -(-n // ROWS) * step, step)
-    return unpack(fmt, np.stack([slot[at : at + size] for at in starts]), n, k)
+        at = start + first * size
+        return np.array(unpack_rows(fmt, slot[at : at + count * size].reshape(count, size), k))
+    size, at = block_bytes(fmt, k), start + first // ROWS * step
+    starts = range(at, at + -(-count // ROWS) * step, step)
+    return unpack(fmt, np.stack([slot[here : here + size] for here in starts]), count, k)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.convert import _header
+from engine.convert.container import header
 from engine.experts.source import merged_bytes
 from engine.families import read_spec
 from engine.kernels.formats import I4G, I4G_UNIT, I8R, I8R_SCALES, LAYOUT, block_bytes
@@ -113,14 +113,14 @@ def write(shape: str, fmt_name: str, dst: Path, layers: int | None = None, routi
         stem = merged_name(names["expert_gate"]).replace("{L}", str(index)) + PACKED_SUFFIX[fmt]
         experts = [stem.replace("{E}", str(expert)) for expert in range(layer.mlp.experts)]
         with (dst / f"experts-{index:05}.safetensors").open("wb") as file:
-            file.write(_header(dict.fromkeys(experts, ("U8", (total,), total)), dict.fromkeys(experts, LAYOUT[fmt])))
+            file.write(header(dict.fromkeys(experts, ("U8", (total,), total)), dict.fromkeys(experts, LAYOUT[fmt])))
             for _ in experts:
                 data = noise.blocks(fmt, 2 * -(-layer.mlp.width // 16), hidden).tobytes()
                 data += noise.blocks(fmt, -(-hidden // 16), layer.mlp.width).tobytes()
                 file.write(data + bytes(total - len(data)))
     kinds = {name: "U8" if data.dtype == np.uint8 else "F32" for name, data in dense.items()}
     with (dst / "dense.safetensors").open("wb") as file:
-        file.write(_header({name: (kinds[name], data.shape, data.nbytes) for name, data in dense.items()}, {}))
+        file.write(header({name: (kinds[name], data.shape, data.nbytes) for name, data in dense.items()}, {}))
         for data in dense.values():
             file.write(data.tobytes())
 

@@ -19,47 +19,41 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from .checkpoint.files import ALIGN, ModelFiles
-from .checkpoint.gguf_files import is_gguf, open_gguf
-from .checkpoint.index import Checkpoint
-from .errors import EngineError
-from .experts.source import merged_bytes
-from .families import read_spec
-from .families.quantisation import QUANTISATION_KEYS
-from .files import reason
-from .kernels.formats import I4G, I8R, LAYOUT
-from .kernels.packing import pack
-from .model.expert_layouts import merged_name
-from .model.spec import ModelSpec, Role
-from .model.tensors import PACKED_SUFFIX
-from .model.weights import Weights
-from .model.widening import float_tensors
-from .text.gguf import has_vocabulary, hub_files
+from ..checkpoint.files import ALIGN
+from ..checkpoint.index import Checkpoint
+from ..errors import EngineError
+from ..experts.source import merged_bytes
+from ..families import read_spec
+from ..kernels.formats import I4G, I8R, LAYOUT
+from ..kernels.packing import pack
+from ..model.expert_layouts import merged_name
+from ..model.spec import ModelSpec, Role
+from ..model.tensors import PACKED_SUFFIX
+from ..model.weights import Weights
 
 Floats = npt.NDArray[np.float32]
+Bytes = npt.NDArray[np.uint8]
 
 FORMATS: Final = {"int8": I8R, "int4": I4G}
 """Names of the formats a container can have."""
 
 VERSION: Final = "1"
 
-_TEXTS: Final = (
-    "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json",
-    "special_tokens_map.json", "LICENSE",
-)  # fmt: skip
+EXPERT_FILE: Final = "experts-{:05}.safetensors"
+"""Name of the file with a layer's experts."""
 
-_MATRICES: Final[tuple[Role, ...]] = (
+MATRICES: Final[tuple[Role, ...]] = (
     "embed", "head", "q", "k", "v", "o", "gate", "up", "down", "shared_gate", "shared_up", "shared_down",
     "q_a", "q_b", "kv_a", "index_q", "index_k", "in_qkvz", "in_qkv", "in_z", "in_conv", "out",
 )  # fmt: skip
-_HALVES: Final[tuple[Role, ...]] = (
+HALVES: Final[tuple[Role, ...]] = (
     "kv_b", "key_up", "value_up", "q", "o", "kv", "shared_gate_up", "in_ba", "in_b", "in_a",
 )  # fmt: skip
 """Matrices kept as float16, because no packed layout serves their use: latent attention multiplies from both sides,
 experts of attention are stacked (only those q and o come here), some tensors hold several matrices, gates are small."""
 
-_HALF_LIMIT: Final = float(np.finfo(np.float16).max)
-_EXPERT_PARTS: Final[tuple[Role, ...]] = ("expert_gate", "expert_up", "expert_down")
+HALF_LIMIT: Final = float(np.finfo(np.float16).max)
+EXPERT_PARTS: Final[tuple[Role, ...]] = ("expert_gate", "expert_up", "expert_down")
 
 
 def write_container(
@@ -89,53 +83,6 @@ def write_container(
     Weights(Checkpoint.open(dst), spec)
 
 
-def convert_model(
-    src: Path,
-    dst: Path,
-    *,
-    expert_format: str = "int8",
-    dense_format: str = "int8",
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> None:
-    """Write the model `src`, a folder or a GGUF file, as a container into the folder `dst`; see `write_container`.
-
-    Weights that are quantised already are rounded a second time. The dense part is held in memory as it is written,
-    and one more tensor as float32. Raises EngineError for a model that cannot be opened or read.
-    """
-    checkpoint = open_gguf(src) if is_gguf(src) else Checkpoint.open(src)
-    files = hub_files(checkpoint.metadata, str(src)) if has_vocabulary(checkpoint.metadata) else {}
-    spec = read_spec(checkpoint.config)
-    weights, opened = Weights(checkpoint, spec), ModelFiles(direct=False)
-    try:
-        write_container(
-            dst,
-            float_tensors(weights, spec, opened),
-            _unquantised(checkpoint.config),
-            files | _beside(src),
-            expert_format=expert_format,
-            dense_format=dense_format,
-            progress=progress,
-        )
-    finally:
-        opened.close()
-
-
-def _unquantised(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config that says nothing of how its weights were quantised."""
-    kept = {key: value for key, value in config.items() if key not in QUANTISATION_KEYS}
-    if isinstance(kept.get("text_config"), Mapping):
-        kept["text_config"] = _unquantised(kept["text_config"])
-    return kept
-
-
-def _beside(src: Path) -> dict[str, bytes]:
-    """The files of a folder that say how to talk to the model."""
-    try:
-        return {name: (src / name).read_bytes() for name in _TEXTS if (src / name).is_file()}
-    except OSError as error:
-        raise EngineError(f"{error.filename or src}: cannot be read ({reason(error)})") from None
-
-
 def _write(path: Path, data: bytes) -> None:
     with path.open("wb") as file:
         file.write(data)
@@ -143,18 +90,48 @@ def _write(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _header(tensors: Mapping[str, tuple[str, tuple[int, ...], int]], layouts: Mapping[str, str]) -> bytes:
+def header(tensors: Mapping[str, tuple[str, tuple[int, ...], int]], layouts: Mapping[str, str]) -> bytes:
     """A safetensors header for tensors (dtype, shape, bytes) in order, padded so that the data starts on a page."""
-    header: dict[str, Any] = {
+    said: dict[str, Any] = {
         "__metadata__": {"format": "colibri", "colibri.version": VERSION, "colibri.fmt": json.dumps(dict(layouts))}
     }
     offset = 0
     for name, (dtype, shape, nbytes) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, offset + nbytes]}
+        said[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, offset + nbytes]}
         offset += nbytes
-    text = json.dumps(header, separators=(",", ":")).encode()
+    text = json.dumps(said, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % ALIGN)
     return struct.pack("<Q", len(text)) + text
+
+
+class Roles:
+    """What a dense tensor of a model may be kept as, by its hub name."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self._matrices = [pattern(spec.names[role]) for role in MATRICES if role in spec.names]
+        self._halves = [pattern(spec.names[role]) for role in HALVES if role in spec.names]
+
+    def is_matrix(self, name: str) -> bool:
+        """Whether it can be packed, if it has two dimensions."""
+        return any(form.fullmatch(name) for form in self._matrices)
+
+    def is_half(self, name: str) -> bool:
+        """Whether it is kept as float16, if its values allow that."""
+        return any(form.fullmatch(name) for form in self._halves)
+
+
+def merge(gate: Bytes, up: Bytes, down: Bytes, nbytes: int) -> bytes:
+    """An expert of packed blocks: those of gate and up alternate, so that both halves of a hidden value are one
+    stream; then down, then zeros up to `nbytes`."""
+    merged = np.stack([gate, up], axis=1).tobytes() + down.tobytes()
+    return merged + bytes(nbytes - len(merged))
+
+
+def expert_header(spec: ModelSpec, layer: int, fmt: int, nbytes: int) -> bytes:
+    """The header of the file with a layer's experts, `nbytes` each."""
+    stem = merged_name(spec.names["expert_gate"]).replace("{L}", str(layer)) + PACKED_SUFFIX[fmt]
+    names = [stem.replace("{E}", str(expert)) for expert in range(spec.mixture(layer).experts)]
+    return header(dict.fromkeys(names, ("U8", (nbytes,), nbytes)), dict.fromkeys(names, LAYOUT[fmt]))
 
 
 class _Writer:
@@ -174,9 +151,8 @@ class _Writer:
         self._files: dict[int, tuple[int, int]] = {}  # layer -> (fd, start of the data)
         self._done = 0
         self._total = len(spec.moe_layers) * spec.experts * self._expert_bytes
-        self._matrices = [_pattern(spec.names[role]) for role in _MATRICES if role in spec.names]
-        self._halves = [_pattern(spec.names[role]) for role in _HALVES if role in spec.names]
-        self._experts = [(role, _pattern(spec.names[role])) for role in _EXPERT_PARTS]
+        self._roles = Roles(spec)
+        self._experts = [(role, pattern(spec.names[role])) for role in EXPERT_PARTS]
 
     def __enter__(self) -> None:
         self._progress(0, self._total)
@@ -200,17 +176,17 @@ class _Writer:
 
     def add(self, name: str, values: Floats) -> None:
         """Take one tensor."""
-        for role, pattern in self._experts:
-            match = pattern.fullmatch(name)
+        for role, form in self._experts:
+            match = form.fullmatch(name)
             if match:
                 self._add_expert(int(match["L"]), int(match["E"]), role, values)
                 return
-        if values.ndim == 2 and any(pattern.fullmatch(name) for pattern in self._matrices):
+        if values.ndim == 2 and self._roles.is_matrix(name):
             packed = pack(self._dense_format, values).reshape(-1)
             stored = name + PACKED_SUFFIX[self._dense_format]
             self._dense[stored] = ("U8", packed.shape, packed)
             self._layouts[stored] = LAYOUT[self._dense_format]
-        elif any(pattern.fullmatch(name) for pattern in self._halves) and np.abs(values).max() < _HALF_LIMIT:
+        elif self._roles.is_half(name) and np.abs(values).max() < HALF_LIMIT:
             self._dense[name] = ("F16", values.shape, values.astype(np.float16))
             self._layouts[name] = "f16"
         else:
@@ -222,7 +198,7 @@ class _Writer:
             raise EngineError(f"layer {layer} has no expert {expert} in this config")
         parts = self._parts.setdefault((layer, expert), {})
         parts[role] = values
-        if len(parts) < len(_EXPERT_PARTS):
+        if len(parts) < len(EXPERT_PARTS):
             return
         del self._parts[layer, expert]
         self._written.add((layer, expert))
@@ -233,48 +209,40 @@ class _Writer:
         self._progress(self._done, self._total)
 
     def _merge(self, layer: int, expert: int, parts: Mapping[Role, Floats]) -> bytes:
-        """Gate and up blocks alternate, so that both halves of a hidden value are one stream; then down."""
         shape = (self._width, self._spec.hidden)
-        for role, wanted in zip(_EXPERT_PARTS, (shape, shape, shape[::-1]), strict=True):
+        for role, wanted in zip(EXPERT_PARTS, (shape, shape, shape[::-1]), strict=True):
             if parts[role].shape != wanted:
                 raise EngineError(
                     f"layer {layer}, expert {expert}: {role} is {list(parts[role].shape)}, the config calls for "
                     f"{list(wanted)}"
                 )
-        gate, up, down = (pack(self._expert_format, parts[role]) for role in _EXPERT_PARTS)
-        merged = np.stack([gate, up], axis=1).tobytes() + down.tobytes()
-        return merged + bytes(self._expert_bytes - len(merged))
+        gate, up, down = (pack(self._expert_format, parts[role]) for role in EXPERT_PARTS)
+        return merge(gate, up, down, self._expert_bytes)
 
     def _file(self, layer: int) -> tuple[int, int]:
         """The open expert file of a layer and where its data starts."""
         if layer not in self._files:
-            stem = merged_name(self._spec.names["expert_gate"]).replace("{L}", str(layer))
-            suffix = PACKED_SUFFIX[self._expert_format]
-            names = [stem.replace("{E}", str(expert)) + suffix for expert in range(self._spec.experts)]
-            header = _header(
-                dict.fromkeys(names, ("U8", (self._expert_bytes,), self._expert_bytes)),
-                dict.fromkeys(names, LAYOUT[self._expert_format]),
-            )
-            path = self._dst / f"experts-{layer:05}.safetensors"
+            head = expert_header(self._spec, layer, self._expert_format, self._expert_bytes)
+            path = self._dst / EXPERT_FILE.format(layer)
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-            os.pwrite(fd, header, 0)
-            os.ftruncate(fd, len(header) + self._spec.experts * self._expert_bytes)
-            self._files[layer] = (fd, len(header))
+            os.pwrite(fd, head, 0)
+            os.ftruncate(fd, len(head) + self._spec.experts * self._expert_bytes)
+            self._files[layer] = (fd, len(head))
         return self._files[layer]
 
     def _write_dense(self) -> None:
-        header = _header(
+        head = header(
             {name: (dtype, shape, data.nbytes) for name, (dtype, shape, data) in self._dense.items()}, self._layouts
         )
         with (self._dst / "dense.safetensors").open("wb") as file:
-            file.write(header)
+            file.write(head)
             for _dtype, _shape, data in self._dense.values():
                 file.write(data.tobytes())
             file.flush()
             os.fsync(file.fileno())
 
 
-def _pattern(template: str) -> re.Pattern[str]:
+def pattern(template: str) -> re.Pattern[str]:
     """A name's template as a regular expression with the groups L and E."""
     text = re.escape(template).replace(r"\{L\}", r"(?P<L>\d+)").replace(r"\{E\}", r"(?P<E>\d+)")
     return re.compile(text)
