@@ -20,6 +20,7 @@ from engine.worker import ENGINE
 
 from .commands.bench import bench
 from .commands.chat import chat
+from .commands.convert import convert
 from .commands.demo import demo
 from .commands.options import NAME, Program, write_options
 from .commands.profile import profile
@@ -71,6 +72,7 @@ def cli() -> None:
 cli.add_command(chat)
 cli.add_command(run)
 cli.add_command(demo)
+cli.add_command(convert)
 cli.add_command(bench)
 cli.add_command(trace)
 cli.add_command(profile)

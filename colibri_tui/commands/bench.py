@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -15,6 +14,7 @@ import click
 from engine.events import Loading, Notice
 
 from ..launch import launch
+from ..sample_texts import text_ids
 from .demo import model_folder
 from .options import EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
 from .output import Progress
@@ -59,7 +59,7 @@ def bench(
         progress.show("measuring memory and disk", 0, 1)
         limits = measure_limits(engine)
         rows: list[Row] = []
-        measured = Bench(engine, _texts(engine), runs, tokens)
+        measured = Bench(engine, text_ids(engine), runs, tokens)
         for row in measured.rows(_parse_lengths(lengths), limits, lambda text: progress.show(text, len(rows), 8)):
             rows.append(row)
         progress.clear()
@@ -84,14 +84,6 @@ def _parse_lengths(text: str) -> Sequence[int]:
     if not lengths or min(lengths) < 1:
         raise click.UsageError(f"--lengths {text!r}: a prompt has at least one token")
     return lengths
-
-
-def _texts(engine: Engine) -> list[list[int]] | None:
-    """The shipped prompts as ids; None for a model that has no tokenizer."""
-    if engine.tokenizer_or_none is None:
-        return None
-    folder = Path(__file__).parent.parent / "data" / "prompts"
-    return [engine.tokenizer.encode(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*/*.txt"))]
 
 
 def _show(engine: Engine, limits: Limits, rows: Sequence[Row]) -> None:

@@ -12,6 +12,7 @@ import click
 from engine.events import Event, Hits, Loading, Notice, Prefill, Ready, Token, Turn, to_json
 from engine.files import reason
 
+from ..pace import Pace
 from ..render.clean import StreamCleaner, clean
 from ..render.units import rate, seconds
 
@@ -95,6 +96,7 @@ class Progress:
         self._err, self._visible = err, err.isatty() and not quiet
         self._shown = False
         self._due = 0.0
+        self._pace = Pace()
 
     def show(self, stage: str, done: int, total: int) -> None:
         """Say that `done` of `total` of a stage are done; not more often than one can read."""
@@ -103,7 +105,18 @@ class Progress:
             return
         self._due = now + _PROGRESS_S
         share = f" {100 * done // total} %" if total else ""
-        _put(self._err, f"{_ERASE_LINE}{clean(stage)}{share}")
+        self._put(stage + share)
+
+    def show_bytes(self, stage: str, done: int, total: int) -> None:
+        """The same for bytes, with their speed and the time that is left."""
+        text = self._pace.told(stage, done, total)
+        now = time.monotonic()
+        if self._visible and now >= self._due:
+            self._due = now + _PROGRESS_S
+            self._put(text)
+
+    def _put(self, text: str) -> None:
+        _put(self._err, f"{_ERASE_LINE}{clean(text)}")
         self._shown = True
 
     def clear(self) -> None:

@@ -52,7 +52,9 @@ def part_shape(spec: ModelSpec, layer: int, part: int) -> tuple[int, int]:
     return (hidden, width) if part == 2 else (width, hidden)
 
 
-def expert_rows(source: ExpertSource, key: Key, part: int, shape: tuple[int, int], slot: Bytes, first: int, count: int) -> Floats:
+def expert_rows(
+    source: ExpertSource, key: Key, part: int, shape: tuple[int, int], slot: Bytes, first: int, count: int
+) -> Floats:
     """Rows of one part of the expert in a slot, float32 [count, k]; `first` begins one of `steps`."""
     layer, _ = key
     _, k = shape
