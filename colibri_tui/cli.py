@@ -24,6 +24,7 @@ from .commands.convert import convert
 from .commands.demo import demo
 from .commands.options import NAME, Program, write_options
 from .commands.profile import profile
+from .commands.pull import pull
 from .commands.run import run
 from .commands.trace import trace
 from .render.clean import clean
@@ -72,6 +73,7 @@ def cli() -> None:
 cli.add_command(chat)
 cli.add_command(run)
 cli.add_command(demo)
+cli.add_command(pull)
 cli.add_command(convert)
 cli.add_command(bench)
 cli.add_command(trace)

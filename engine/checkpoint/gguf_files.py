@@ -24,10 +24,15 @@ def is_gguf(path: Path) -> bool:
     return path.suffix == SUFFIX
 
 
+def is_model_file(name: str) -> bool:
+    """Whether a GGUF file of this name is, or is part of, a language model."""
+    return not name.startswith(_NO_MODEL)
+
+
 def model_files(path: Path) -> list[Path]:
     """The files of the model that a path means. Raises CheckpointError when that is not clear or not complete."""
     if path.is_dir():
-        found = sorted(file for file in path.glob("*" + SUFFIX) if not file.name.startswith(_NO_MODEL))
+        found = sorted(file for file in path.glob("*" + SUFFIX) if is_model_file(file.name))
         models = {part["stem"] if (part := _PART.fullmatch(file.name)) else file.name: file for file in found}
         if len(models) != 1:
             some = ", ".join(ascii(name) for name in list(models)[:3])

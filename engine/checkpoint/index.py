@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import stat
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -64,10 +64,16 @@ class Checkpoint:
         if not folder.is_dir():
             raise CheckpointError(f"{folder}: no such model folder")
         config = read_json(folder / "config.json")
+        return cls.of(folder, config, ((file, *read_header(file)) for file in _weight_files(folder)))
+
+    @classmethod
+    def of(
+        cls, folder: Path, config: dict[str, Any], headers: Iterable[tuple[Path, dict[str, str], list[TensorEntry]]]
+    ) -> Checkpoint:
+        """Put together what the headers of all files say: (file, metadata, tensors)."""
         tensors: dict[str, TensorEntry] = {}
         formats: dict[str, str] = {}
-        for file in _weight_files(folder):
-            extra, entries = read_header(file)
+        for file, extra, entries in headers:
             formats.update(_formats(file, extra))
             for entry in entries:
                 if entry.name in tensors:
@@ -158,18 +164,28 @@ def read_header(file: Path) -> tuple[dict[str, str], list[TensorEntry]]:
     try:
         size = _regular_size(file)
         with file.open("rb") as stream:
-            start = stream.read(8)
-            if start + stream.read(len(LFS_POINTER) - 8) == LFS_POINTER:
-                raise CheckpointError(f"{file}: a pointer file, not weights; fetch it with `git lfs pull`")
-            if len(start) < 8:
-                raise CheckpointError(f"{file}: only {size} bytes; download it again")
-            (length,) = struct.unpack("<Q", start)
-            if length > MAX_HEADER or 8 + length > size:
-                raise CheckpointError(f"{file}: not a whole safetensors file ({size:,} bytes); download it again")
+            length = header_bytes(file, size, stream.read(len(LFS_POINTER)))
             stream.seek(8)
             raw = stream.read(length)
     except OSError as error:
         raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
+    return parse_header(file, size, raw)
+
+
+def header_bytes(file: Path, size: int, start: bytes) -> int:
+    """How long the header is that follows the first 8 bytes of a file; `start`: how a file of `size` bytes begins."""
+    if start == LFS_POINTER:
+        raise CheckpointError(f"{file}: a pointer file, not weights; fetch it with `git lfs pull`")
+    if len(start) < 8:
+        raise CheckpointError(f"{file}: only {size} bytes; download it again")
+    (length,) = struct.unpack("<Q", start[:8])
+    if length > MAX_HEADER or 8 + length > size:
+        raise CheckpointError(f"{file}: not a whole safetensors file ({size:,} bytes); download it again")
+    return int(length)
+
+
+def parse_header(file: Path, size: int, raw: bytes) -> tuple[dict[str, str], list[TensorEntry]]:
+    """The metadata and the tensors that a header names, of a file of `size` bytes."""
     try:
         header = json.loads(raw, object_pairs_hook=_object)
     except (ValueError, RecursionError):
@@ -180,7 +196,7 @@ def read_header(file: Path) -> tuple[dict[str, str], list[TensorEntry]]:
     if not isinstance(metadata, dict):
         raise CheckpointError(f"{file}: its metadata is not an object; download it again")
     texts = {key: value for key, value in metadata.items() if isinstance(value, str)}
-    entries = [_entry(file, name, value, 8 + length, size) for name, value in header.items()]
+    entries = [_entry(file, name, value, 8 + len(raw), size) for name, value in header.items()]
     refuse_overlaps(entries)
     return texts, entries
 

@@ -33,17 +33,16 @@ from ..kernels.team import physical_cores
 from ..model.items import reading
 from ..model.spec import ModelSpec
 from ..model.weights import Weights
+<<<<<<< HEAD
 from ..text.gguf import has_vocabulary, hub_files
+=======
+from ..text.files import TEXTS
+from ..text.gguf import VOCABULARY, hub_files
+>>>>>>> babc456 (pull: models from a hub, resumable, verified, converted while they come if wanted)
 from .container import FORMATS, VERSION, expert_header, header
 from .encode import INT8, Cost, Encoder, choose_int4, encode_expert
 from .jobs import Job, plan_jobs, source_files
 from .journal import Finished, Journal, file_digest, write_file
-
-TEXTS: Final = (
-    "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json",
-    "special_tokens_map.json", "LICENSE",
-)  # fmt: skip
-"""Files beside the weights that say how to talk to a model."""
 
 RECORD: Final = "colibri.json"
 """In a container: how it was made, what that cost, and the digest of every file."""
@@ -74,6 +73,10 @@ class Model:
 
 class Supply:
     """Brings the source's files; this one has them all."""
+
+    def room(self, files: Sequence[Path]) -> int:
+        """Bytes of disk that the files take, at most at a time, which they do not take yet."""
+        return 0
 
     def start(self, files: Sequence[Path]) -> None:
         """Hear which files will be asked for, in this order."""
@@ -183,11 +186,12 @@ class _Conversion:
 
     def _check_space(self) -> None:
         needed = sum(job.nbytes for job in self._jobs if job.name not in self._journal.finished)
+        needed += self._supply.room(source_files(self._jobs, self._journal.finished))
         free = shutil.disk_usage(self._work).free
         if free < needed:
             raise EngineError(
-                f"{self._work.parent}: {free / 1e9:.1f} GB are free and the container takes {needed / 1e9:.1f} GB "
-                "more; make room or choose a folder on another disk"
+                f"{self._work.parent}: {free / 1e9:.1f} GB are free and this takes {needed / 1e9:.1f} GB more; "
+                "make room or choose a folder on another disk"
             )
 
     def _do(self, job: Job) -> None:

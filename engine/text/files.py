@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ..errors import CheckpointError
 from ..files import reason
+
+TEXTS: Final = (
+    "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json",
+    "special_tokens_map.json", "LICENSE",
+)  # fmt: skip
+"""The files beside a model's weights that say how to talk to it."""
 
 CONFIG_LIMIT = 64 << 20
 """Bytes a configuration file may have; the largest real ones (with thousands of added tokens) have under 2 MB."""

@@ -125,7 +125,7 @@ def test_a_disk_that_returns_something_else(tmp_path: Path) -> None:
 def test_too_little_room_is_said_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     src = write_hub(tmp_path / "model", OLMOE)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: USAGE(10**9, 10**9, 1000))
-    with pytest.raises(EngineError, match=r"0.0 GB are free and the container takes"):
+    with pytest.raises(EngineError, match=r"0.0 GB are free and this takes"):
         convert_model(src, tmp_path / "dst")
     assert not list(work_folder(tmp_path / "dst").iterdir())
 
