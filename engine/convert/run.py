@@ -33,12 +33,8 @@ from ..kernels.team import physical_cores
 from ..model.items import reading
 from ..model.spec import ModelSpec
 from ..model.weights import Weights
-<<<<<<< HEAD
-from ..text.gguf import has_vocabulary, hub_files
-=======
 from ..text.files import TEXTS
-from ..text.gguf import VOCABULARY, hub_files
->>>>>>> babc456 (pull: models from a hub, resumable, verified, converted while they come if wanted)
+from ..text.gguf import has_vocabulary, hub_files
 from .container import FORMATS, VERSION, expert_header, header
 from .encode import INT8, Cost, Encoder, choose_int4, encode_expert
 from .jobs import Job, plan_jobs, source_files
