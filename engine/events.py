@@ -144,6 +144,28 @@ class Repin:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryCurve:
+    """What more or less memory for experts would do, going by the last tokens; asked for with `Engine.memory_curve`.
+
+    caps: slots a layer, ascending. bytes: what experts take then, pinned ones included. rates: by policy ("min" is the
+    optimum of a cache that knows the future), for each cap the share of decode look-ups that need no read. tok_s: the
+    forecast with the present policy, None where nothing was measured that it could go by. cap, policy: the present ones.
+    tokens: how many it goes by; 0 while there are too few, and everything else is empty then. layers: how many of the
+    model's were replayed.
+    """
+
+    event: ClassVar[str] = "memory_curve"
+    caps: tuple[int, ...]
+    bytes: tuple[int, ...]
+    rates: dict[str, tuple[float, ...]]
+    tok_s: tuple[float | None, ...]
+    cap: int
+    policy: str
+    tokens: int
+    layers: int
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """Something the person should know; never an error that ends the turn."""
 
@@ -166,7 +188,7 @@ class State:
     error: str = ""
 
 
-Event = Loading | Ready | Prefill | Token | Turn | Repin | Notice | State
+Event = Loading | Ready | Prefill | Token | Turn | Repin | MemoryCurve | Notice | State
 
 
 def to_json(event: Event) -> dict[str, Any]:

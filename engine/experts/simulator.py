@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .policies import POLICIES, make_state, note, settle  # before numba: this decides where compiled code is kept
+from .policies.state import ORDER
 from .trace_reader import LayerTrace
 
 from numba import njit  # isort: skip
@@ -50,22 +51,53 @@ class Outcome(NamedTuple):
 NOTHING = Outcome(0, 0, 0, 0)
 
 
-def replay(trace: LayerTrace, policy: str, cap: int, pinned: npt.NDArray[np.bool_] | None = None) -> Outcome:
-    """Replay one layer with a cache of `cap` slots, led by a policy; `pinned` experts are in memory throughout."""
+def replay(
+    trace: LayerTrace,
+    policy: str,
+    cap: int,
+    pinned: npt.NDArray[np.bool_] | None = None,
+    warm: Sequence[int] = (),
+) -> Outcome:
+    """Replay one layer with a cache of `cap` slots, led by a policy.
+
+    pinned: bool [experts], in memory throughout. warm: what the cache begins with, likeliest first, as far as it fits.
+    """
+    return replay_parts(trace, policy, cap, [len(trace.calls) - 1], pinned, warm)[0]
+
+
+def replay_parts(
+    trace: LayerTrace,
+    policy: str,
+    cap: int,
+    ends: Sequence[int],
+    pinned: npt.NDArray[np.bool_] | None = None,
+    warm: Sequence[int] = (),
+) -> list[Outcome]:
+    """Like `replay`, counting apart the forwards up to each of `ends` (ascending), such as the turns of a session."""
     if pinned is None:
         pinned = np.zeros(trace.experts, np.bool_)
-    counts = np.zeros(4, np.int64)
+    counts = np.zeros((len(ends), 4), np.int64)
+    state, held = make_state(policy, trace.experts), pinned.copy()
+    for place, expert in enumerate([expert for expert in warm if not pinned[expert]][:cap]):
+        held[expert] = True
+        state.cells[ORDER, expert] = -place
     _replay(
-        POLICIES[policy], make_state(policy, trace.experts), trace.calls, trace.rows, trace.ids, pinned, cap, counts
-    )
-    return Outcome(*counts.tolist())
+        POLICIES[policy], state, trace.calls, trace.rows, trace.ids, held, pinned, cap,
+        np.asarray(ends, np.int64), counts,
+    )  # fmt: skip
+    return [Outcome(*part) for part in counts.tolist()]
 
 
 def optimum(trace: LayerTrace, cap: int) -> Outcome:
     """Replay one layer with a cache that knows the future: after a forward it keeps what is needed soonest."""
-    counts = np.zeros(4, np.int64)
-    _optimum(trace.calls, trace.rows, trace.ids, trace.experts, cap, counts)
-    return Outcome(*counts.tolist())
+    return optimum_parts(trace, cap, [len(trace.calls) - 1])[0]
+
+
+def optimum_parts(trace: LayerTrace, cap: int, ends: Sequence[int]) -> list[Outcome]:
+    """Like `optimum`, counting apart the forwards up to each of `ends`."""
+    counts = np.zeros((len(ends), 4), np.int64)
+    _optimum(trace.calls, trace.rows, trace.ids, trace.experts, cap, np.asarray(ends, np.int64), counts)
+    return [Outcome(*part) for part in counts.tolist()]
 
 
 def gap_share(outcome: Outcome, lru: Outcome, best: Outcome) -> float | None:
@@ -94,9 +126,13 @@ def _count(counts: Any, first: int, last: int, hits: int, needed: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _replay(policy: int, s: Any, calls: Any, rows: Any, ids: Any, pinned: Any, cap: int, counts: Any) -> None:
-    held, needed = pinned.copy(), np.zeros(len(pinned), np.bool_)
-    for call in range(len(calls) - 1):
+def _replay(
+    policy: int, s: Any, calls: Any, rows: Any, ids: Any, held: Any, pinned: Any, cap: int, ends: Any, counts: Any
+) -> None:
+    needed, part = np.zeros(len(pinned), np.bool_), 0
+    for call in range(ends[-1]):
+        while call == ends[part]:
+            part += 1
         needed[:] = False
         wanted = hits = 0
         for row in range(calls[call], calls[call + 1]):
@@ -108,11 +144,11 @@ def _replay(policy: int, s: Any, calls: Any, rows: Any, ids: Any, pinned: Any, c
                     hits += held[e]
             note(policy, s, chosen, held)
         settle(policy, s, held, needed, pinned, cap)
-        _count(counts, calls[call], calls[call + 1], hits, wanted)
+        _count(counts[part], calls[call], calls[call + 1], hits, wanted)
 
 
 @njit(cache=True, nogil=True)
-def _optimum(calls: Any, rows: Any, ids: Any, experts: int, cap: int, counts: Any) -> None:
+def _optimum(calls: Any, rows: Any, ids: Any, experts: int, cap: int, ends: Any, counts: Any) -> None:
     never = len(calls)
     coming, following = np.full(experts, never, np.int64), np.empty(len(ids), np.int64)
     for call in range(len(calls) - 2, -1, -1):
@@ -121,8 +157,10 @@ def _optimum(calls: Any, rows: Any, ids: Any, experts: int, cap: int, counts: An
         for i in range(rows[calls[call]], rows[calls[call + 1]]):
             coming[ids[i]] = call
     held, needed = np.zeros(experts, np.bool_), np.zeros(experts, np.bool_)
-    size = 0
-    for call in range(len(calls) - 1):
+    size = part = 0
+    for call in range(ends[-1]):
+        while call == ends[part]:
+            part += 1
         needed[:] = False
         wanted = hits = 0
         for i in range(rows[calls[call]], rows[calls[call + 1]]):
@@ -141,4 +179,4 @@ def _optimum(calls: Any, rows: Any, ids: Any, experts: int, cap: int, counts: An
                     last = e
             held[last] = False
             size -= 1
-        _count(counts, calls[call], calls[call + 1], hits, wanted)
+        _count(counts[part], calls[call], calls[call + 1], hits, wanted)
