@@ -24,6 +24,7 @@ from textual.message import Message
 
 from colibri_tui.engine_messages import (
     INTERVAL_S,
+    EngineCurve,
     EngineDied,
     EngineError,
     EngineLoading,
@@ -40,7 +41,7 @@ from colibri_tui.engine_messages import (
 from engine.board import Board
 from engine.errors import EngineError as EngineFailure
 from engine.errors import WorkerDiedError
-from engine.events import Loading, Notice, Prefill, Ready, Repin, State, Token, Turn
+from engine.events import Loading, MemoryCurve, Notice, Prefill, Ready, Repin, State, Token, Turn
 from engine.options import EngineOptions
 from engine.worker import ENGINE, Between, Failure, Tagged, Worker
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INTERVAL_S",
+    "EngineCurve",
     "EngineDied",
     "EngineError",
     "EngineLink",
@@ -139,6 +141,14 @@ class EngineLink:
             if self._session is None or self.state not in (LinkState.READY, LinkState.BUSY):
                 return False
             self._session.send(lambda worker: worker.between_turns(command))
+            return True
+
+    def draw_curve(self) -> bool:
+        """Ask for an `EngineCurve`, which takes seconds; say whether there is an engine to ask. Turns go on."""
+        with self._lock:
+            if self._session is None or self.state not in (LinkState.READY, LinkState.BUSY):
+                return False
+            self._session.send(lambda worker: worker.draw_curve())
             return True
 
     def stop(self) -> None:
@@ -272,6 +282,8 @@ class _Session:
 
     def _message(self, tagged: Tagged) -> EngineMessage:
         turn, event = tagged.turn, tagged.event
+        if isinstance(event, MemoryCurve):  # comes whenever it is ready
+            return EngineCurve(self._turn, event)
         if turn != self._turn:
             self._turn, self._text = turn, []
         match event:

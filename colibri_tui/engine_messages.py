@@ -9,7 +9,7 @@ from typing import Final
 
 from textual.message import Message
 
-from engine.events import Ready, Repin, State, Turn
+from engine.events import MemoryCurve, Ready, Repin, State, Turn
 
 INTERVAL_S: Final = 0.05
 """Texts and progress of one kind are posted at most this often; what comes between is merged."""
@@ -101,6 +101,13 @@ class EngineState(EngineMessage):
     """The state of a conversation was kept or taken up, or could not be."""
 
     state: State
+
+
+@dataclass
+class EngineCurve(EngineMessage):
+    """What more or less memory would do; see `EngineLink.draw_curve`."""
+
+    curve: MemoryCurve
 
 
 class Pace:

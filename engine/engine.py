@@ -22,7 +22,7 @@ from .checkpoint.files import ModelFiles
 from .checkpoint.gguf_files import is_gguf, open_gguf
 from .checkpoint.index import Checkpoint
 from .errors import ContextOverflowError, EngineError, StateError
-from .events import Event, Loading, Notice, Plan, Ready, Repin, State, Turn
+from .events import Event, Loading, MemoryCurve, Notice, Plan, Ready, Repin, State, Turn
 from .experts.placement import Placement
 from .experts.policies import FUNCTIONS, compile_policies, state_bytes
 from .experts.reader import READERS, ReaderPool
@@ -30,6 +30,7 @@ from .experts.recent import recent_bytes
 from .experts.streaming import Streamer
 from .experts.trace import RouteTrace
 from .families import read_spec
+from .forecast import memory_curve
 from .kernels.team import Team, physical_cores
 from .kernels.warm import compile_all, compile_kernels
 from .learning import Learning
@@ -348,6 +349,12 @@ class Engine:
         learn: whether turns are saved to it. Only what is missing is read, in the background. Returns notices.
         """
         return self._learning.repin_for(Path(history), learn)
+
+    def memory_curve(self) -> MemoryCurve:
+        """What more or less memory would do, going by the last tokens. From any thread; takes seconds."""
+        spec, placement, plan = self.spec, self.model.placement, self.info.plan
+        widths = [min(spec.mixture(layer).router.top_k, self.info.top_k) for layer in spec.moe_layers]
+        return memory_curve(spec, widths, placement, self.board.counters.copy(), self._policy, plan)
 
     def after_turn(self, computed: int, decode_bytes: int, summary: Turn) -> list[Notice | Repin]:
         """Save what was learned from a turn; returns what is to be told.

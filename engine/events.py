@@ -149,9 +149,9 @@ class MemoryCurve:
 
     caps: slots a layer, ascending. bytes: what experts take then, pinned ones included. rates: by policy ("min" is the
     optimum of a cache that knows the future), for each cap the share of decode look-ups that need no read. tok_s: the
-    forecast with the present policy, None where nothing was measured that it could go by. cap, policy: the present ones.
-    tokens: how many it goes by; 0 while there are too few, and everything else is empty then. layers: how many of the
-    model's were replayed.
+    forecast with the present policy, None where nothing was measured that it could go by. cap, policy: the present
+    ones. tokens: how many it goes by; 0 while there are too few, and everything else is empty then. layers: how many
+    of the model's were replayed.
     """
 
     event: ClassVar[str] = "memory_curve"

@@ -1,7 +1,7 @@
 """Speed with another amount of memory, from what was measured with this one.
 
-A token takes the time of computing and that of waiting for reads. Computing is what is left of the measured time a token
-without the waits; a read is taken to cost the wait that it cost so far.
+A token takes the time of computing and that of waiting for reads. Computing is what is left of the measured time a
+token without the waits; a read is taken to cost the wait that it cost so far.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from . import errors, obituary
 from .board import Board
 from .errors import EngineError, WorkerDiedError
-from .events import Event, Loading, Notice, Ready, State, Turn
+from .events import Event, Loading, MemoryCurve, Notice, Ready, State, Turn
 from .options import EngineOptions
 
 if TYPE_CHECKING:
@@ -99,6 +99,9 @@ class EngineLike(Protocol):
 
     def repin_for(self, history: str, learn: bool = True) -> list[str]:
         """Learn into another history, and pin what it ranks highest; returns notices. Raises EngineError."""
+
+    def memory_curve(self) -> MemoryCurve:
+        """What more or less memory would do, going by the last tokens. From any thread; takes seconds."""
 
     def stop(self) -> None:
         """End the running turn within one layer, from any thread; harmless when none runs."""
@@ -186,6 +189,11 @@ class UseHistory:
 
 
 @dataclass(frozen=True, slots=True)
+class DrawCurve:
+    """Work out what more or less memory would do, beside whatever runs; a `MemoryCurve` event tells."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """End that turn, whether it runs or has not begun; one that is over is left alone."""
 
@@ -200,7 +208,7 @@ class Close:
 Between = SaveState | LoadState | Forget | UseHistory
 """What is done between turns: after the one that runs."""
 
-Command = Chat | Complete | Between | Stop | Close
+Command = Chat | Complete | Between | DrawCurve | Stop | Close
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +313,10 @@ class Worker:
         """Have something done as soon as no turn runs."""
         self._saving += isinstance(command, SaveState)
         self._send(command)
+
+    def draw_curve(self) -> None:
+        """Ask what more or less memory would do; turns go on meanwhile, and asking again before the answer is lost."""
+        self._send(DrawCurve())
 
     def stop(self, turn: int) -> None:
         """Ask for the end of a turn; its `Turn` event says `stop="user"`."""

@@ -32,6 +32,7 @@ from .worker import (
     Close,
     Command,
     Complete,
+    DrawCurve,
     EngineLike,
     Failure,
     Forget,
@@ -47,6 +48,7 @@ from .worker import (
 
 _ORPHAN_GRACE_S: Final = 1.5  # to save and leave once the parent is gone
 _STOP_AGAIN_S: Final = 0.05
+_IDLE: Final = 19  # the niceness of what the engine's own threads must not wait for
 _PR_SET_PDEATHSIG: Final = 1
 _OOM_SCORE: Final = "500"  # of -1000 (never) to 1000 (always)
 
@@ -69,6 +71,8 @@ class Host:
         self._stopped = 0  # the last turn that a stop was asked for
         self._ending = False
         self._exit_code = 0
+        self._sending = threading.Lock()
+        self._drawing: threading.Thread | None = None
 
     def run(self) -> int:
         """Load, answer until asked to end, close. Returns the exit code."""
@@ -155,8 +159,23 @@ class Host:
                         self._stop_engine()
                 case Close():
                     self._end(0)
+                case DrawCurve():
+                    self._draw_curve()
                 case _:
                     self._commands.put(command)
+
+    def _draw_curve(self) -> None:
+        engine = self._engine
+        if engine is None or (self._drawing is not None and self._drawing.is_alive()):
+            return
+
+        def draw() -> None:
+            if sys.platform == "linux":
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _IDLE)
+            self._tell(0, engine.memory_curve())
+
+        self._drawing = threading.Thread(target=draw, name="curve", daemon=True)
+        self._drawing.start()
 
     def _terminated(self, number: int, _frame: FrameType | None) -> None:
         self._end(128 + number)
@@ -179,7 +198,7 @@ class Host:
         self._send(Tagged(turn, event))
 
     def _send(self, message: Opened | Tagged) -> None:
-        with suppress(OSError):  # the parent is gone: the listener hears of it too, and ends everything
+        with self._sending, suppress(OSError):  # the parent is gone: the listener hears of it too, and ends everything
             self._pipe.send(message)
 
 

@@ -22,7 +22,21 @@ import numpy.typing as npt
 
 from engine import errors
 from engine.board import Board, Counter, LayerCell, Phase, Tier
-from engine.events import Event, Hits, Loading, Notice, Plan, Prefill, Ready, Repin, State, StopReason, Token, Turn
+from engine.events import (
+    Event,
+    Hits,
+    Loading,
+    MemoryCurve,
+    Notice,
+    Plan,
+    Prefill,
+    Ready,
+    Repin,
+    State,
+    StopReason,
+    Token,
+    Turn,
+)
 from engine.options import EngineOptions
 from engine.plan import describe
 from engine.routes import NOBODY, RING
@@ -79,6 +93,7 @@ class Script:
     echo_sampling: bool = False  # the reply is the sampling it was asked for, as JSON
     save_s: float = 0.0  # time to save a state
     save_error: str = ""  # why a state cannot be saved
+    curve_s: float = 0.0  # time that a memory curve takes
     stop_deaf_s: float = 0.0  # time between the start of generate and the moment it hears a stop
 
 
@@ -276,6 +291,17 @@ class FakeEngine:
     def repin_for(self, history: str, learn: bool = True) -> list[str]:
         """Say so."""
         return [f"learning {'into' if learn else 'from'} {Path(history).parents[1].name}"]
+
+    def memory_curve(self) -> MemoryCurve:
+        """More memory, more hits."""
+        time.sleep(self._script.curve_s)
+        experts, caps = self._script.experts, (2, 4, 8)
+        rates = {
+            "auto": tuple(0.9 * cap / experts for cap in caps),
+            "lru": tuple(0.8 * cap / experts for cap in caps),
+            "min": tuple(cap / experts for cap in caps),
+        }
+        return MemoryCurve(caps, (2 << 20, 4 << 20, 8 << 20), rates, (None, 4.0, 8.0), 4, "auto", 300, 3)
 
     def stop(self) -> None:
         """End the turn at its next token or chunk."""

@@ -75,7 +75,9 @@ def draw_curve(
 
     def outcome(name: str, cap: int) -> Outcome:
         parts = [
-            optimum_parts(trace, cap, ends) if name == OPTIMUM else replay_parts(trace, name, cap, ends, pinned[layer])
+            optimum_parts(trace, cap, ends, pinned[layer])
+            if name == OPTIMUM
+            else replay_parts(trace, name, cap, ends, pinned[layer])
             for layer, trace in zip(chosen, cut, strict=True)
         ]
         return sum((counted for _, counted in parts), NOTHING)

@@ -93,10 +93,14 @@ def optimum(trace: LayerTrace, cap: int) -> Outcome:
     return optimum_parts(trace, cap, [len(trace.calls) - 1])[0]
 
 
-def optimum_parts(trace: LayerTrace, cap: int, ends: Sequence[int]) -> list[Outcome]:
-    """Like `optimum`, counting apart the forwards up to each of `ends`."""
+def optimum_parts(
+    trace: LayerTrace, cap: int, ends: Sequence[int], pinned: npt.NDArray[np.bool_] | None = None
+) -> list[Outcome]:
+    """Like `optimum`, counting apart the forwards up to each of `ends`; `pinned` experts are in memory throughout."""
+    if pinned is None:
+        pinned = np.zeros(trace.experts, np.bool_)
     counts = np.zeros((len(ends), 4), np.int64)
-    _optimum(trace.calls, trace.rows, trace.ids, trace.experts, cap, np.asarray(ends, np.int64), counts)
+    _optimum(trace.calls, trace.rows, trace.ids, pinned, cap, np.asarray(ends, np.int64), counts)
     return [Outcome(*part) for part in counts.tolist()]
 
 
@@ -148,15 +152,15 @@ def _replay(
 
 
 @njit(cache=True, nogil=True)
-def _optimum(calls: Any, rows: Any, ids: Any, experts: int, cap: int, ends: Any, counts: Any) -> None:
-    never = len(calls)
+def _optimum(calls: Any, rows: Any, ids: Any, pinned: Any, cap: int, ends: Any, counts: Any) -> None:
+    experts, never = len(pinned), len(calls)
     coming, following = np.full(experts, never, np.int64), np.empty(len(ids), np.int64)
     for call in range(len(calls) - 2, -1, -1):
         for i in range(rows[calls[call]], rows[calls[call + 1]]):
             following[i] = coming[ids[i]]
         for i in range(rows[calls[call]], rows[calls[call + 1]]):
             coming[ids[i]] = call
-    held, needed = np.zeros(experts, np.bool_), np.zeros(experts, np.bool_)
+    held, needed = pinned.copy(), np.zeros(experts, np.bool_)
     size = part = 0
     for call in range(ends[-1]):
         while call == ends[part]:
@@ -175,7 +179,7 @@ def _optimum(calls: Any, rows: Any, ids: Any, experts: int, cap: int, ends: Any,
         while size > cap:
             last = -1
             for e in range(experts):
-                if held[e] and (last < 0 or coming[e] > coming[last]):
+                if held[e] and not pinned[e] and (last < 0 or coming[e] > coming[last]):
                     last = e
             held[last] = False
             size -= 1

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from engine.errors import CheckpointError, EngineError, WorkerDiedError
-from engine.events import Loading, Notice, Prefill, Ready, State, Token, Turn
+from engine.events import Loading, MemoryCurve, Notice, Prefill, Ready, State, Token, Turn
 from engine.options import EngineOptions
 from engine.worker import Failure, Forget, LoadState, SaveState, Tagged, UseHistory, Worker
 from tests.fake_engine import FACTORY, Sampling, write_model
@@ -389,3 +389,15 @@ def test_another_history(start: Start, tmp_path: Path) -> None:
     worker = ready(start())
     worker.between_turns(UseHistory(str(tmp_path / "coding" / "model" / ".coli_usage"), False))
     assert until(worker, Notice)[-1].text == "learning from coding"
+
+
+def test_a_memory_curve_comes_while_a_turn_runs(start: Start) -> None:
+    worker = ready(start(token_s=0.02, curve_s=0.1))
+    worker.chat(1, HELLO, GREEDY)
+    until(worker, Token)
+    worker.draw_curve()
+    worker.draw_curve()
+    events = until(worker, Turn)
+    curves = [event for event in events if isinstance(event, MemoryCurve)]
+    assert len(curves) == 1
+    assert curves[0].cap in curves[0].caps

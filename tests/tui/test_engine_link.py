@@ -20,6 +20,7 @@ from textual.message import Message
 
 from colibri_tui.engine_link import (
     INTERVAL_S,
+    EngineCurve,
     EngineDied,
     EngineError,
     EngineLink,
@@ -159,6 +160,17 @@ def test_progress_is_merged_but_its_end_is_told(load: Load, screen: Screen) -> N
     progress = [message for message in screen.messages if isinstance(message, EnginePrefill)]
     assert progress[-1].done == progress[-1].total == 2002
     assert len(progress) < 200
+
+
+def test_a_memory_curve_comes_beside_a_turn(load: Load, screen: Screen) -> None:
+    link = load(length=20, token_s=0.02, curve_s=0.1)
+    turn = link.chat(HELLO, GREEDY)
+    first = screen.wait_for(EngineText)
+    assert link.draw_curve()
+    told = screen.wait_for(EngineCurve)
+    assert told.turn == turn
+    assert told.curve.rates.keys() >= {"auto", "lru", "min"}
+    assert screen.wait_for(EngineTurn).text.startswith(first.text)
 
 
 def test_turns_are_numbered_and_do_not_mix(load: Load, screen: Screen) -> None:
