@@ -156,6 +156,7 @@ COMMANDS = (
         argument="[NAME]",
         palette=False,
     ),
+    Command("theme", "Theme", "Choose colours", "ctrl+t", True, slash=("/theme",), argument="[NAME]"),
     Command("plan", "Memory plan", "Show where the memory goes", "f9", slash=("/plan",)),
     Command("view", "Atlas: heat or tiers", "Switch the atlas between use and place", slash=("/view",)),
     Command("order", "Atlas: by number or by use", "Order the experts of each layer", slash=("/order",)),

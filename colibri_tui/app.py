@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import locale
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path, PurePath
 from typing import ClassVar
 
+from textual import work
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.theme import Theme
 
@@ -18,13 +21,19 @@ from colibri_tui import paths
 from colibri_tui.actions import COMMANDS
 from colibri_tui.launch import Launch
 from colibri_tui.profiles import list_profiles
+from colibri_tui.render.ascii import AsciiFilter
 from colibri_tui.render.glyphs import ASCII, BLOCKS, Glyphs
 from colibri_tui.render.looks import Looks
 from colibri_tui.render.ramps import depth_of
 from colibri_tui.screens.chat import ChatScreen
 from colibri_tui.screens.chat_view import STYLE_SHEET
-from colibri_tui.themes import DEFAULT_THEME, PLAIN_THEME, load_themes
+from colibri_tui.screens.themes import ThemesScreen
+from colibri_tui.settings_file import change_setting
+from colibri_tui.themes import DEFAULT_THEME, PLAIN_THEME, ColourTheme, load_themes, palette_for, stamp
 from engine.errors import EngineError
+
+WATCH_SECONDS = 2.0
+"""How often the person's theme files are looked at: two system calls a file."""
 
 
 class ColibriApp(App[int]):
@@ -40,10 +49,21 @@ class ColibriApp(App[int]):
         # Without colour, colours must be the terminal's own: then Textual leaves them out altogether.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self._launch = launch
-        self._themes, self._problems = load_themes(paths.themes_dir())
+        self._ascii_filter = AsciiFilter()
+        self._themes: dict[str, ColourTheme] = {}
+        self._theme_stamp = stamp(paths.themes_dir())
+        self._problems = self._load_themes()
+        self.theme = self._first_theme()
+
+    def _load_themes(self) -> list[str]:
+        """Read our themes and the person's own; return what is wrong with which file."""
+        before = self._themes
+        self._themes, problems = load_themes(paths.themes_dir())
+        for name in before.keys() - self._themes.keys():
+            self.unregister_theme(name)
         for theme in self._themes.values():
             self.register_theme(theme.theme)
-        self.theme = self._first_theme()
+        return problems
 
     def _first_theme(self) -> str:
         """Return the theme of the settings, or one that suits the terminal."""
@@ -59,9 +79,15 @@ class ColibriApp(App[int]):
     @property
     def looks(self) -> Looks:
         """How things are drawn with the theme and the terminal there are."""
-        theme = self._themes.get(self.theme, self._themes[DEFAULT_THEME])
+        theme = self._themes.get(self.theme)
+        palette = theme.palette if theme else palette_for(self._themes, dark=self.current_theme.dark)
         depth = depth_of(self.console.color_system, ansi_theme=self.current_theme.ansi, no_color=self.no_color)
-        return Looks(theme.palette, self._glyphs, depth)
+        return Looks(palette, self._glyphs, depth)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Return what every line goes through before it is written; see `render.ascii`."""
+        filters = super().get_line_filters()
+        return [*filters, self._ascii_filter] if self._glyphs is ASCII else filters
 
     @property
     def _glyphs(self) -> Glyphs:
@@ -75,8 +101,9 @@ class ColibriApp(App[int]):
         return ChatScreen(self._launch, self.looks, self._problems)
 
     def on_mount(self) -> None:
-        """Follow changes of the theme."""
+        """Follow changes of the theme, and of the person's theme files."""
         self.theme_changed_signal.subscribe(self, self._theme_changed)
+        self.set_interval(WATCH_SECONDS, self._watch_theme_files)
 
     async def action_quit(self) -> None:
         """End the program, and lose nothing."""
@@ -84,6 +111,47 @@ class ColibriApp(App[int]):
         if isinstance(chat, ChatScreen):
             chat.close()
         self.exit()
+
+    @work(exclusive=True, group="themes")
+    async def _watch_theme_files(self) -> None:
+        """Read the themes again when one of the person's own was written."""
+        now = await asyncio.to_thread(stamp, paths.themes_dir())
+        if now == self._theme_stamp:
+            return
+        self._theme_stamp = now
+        for problem in self._load_themes():
+            self.notify(problem, severity="warning", markup=False)
+        if self.theme not in self.available_themes:
+            self.theme = self._first_theme()
+        else:
+            self.mutate_reactive(ColibriApp.theme)  # the same name, but other colours perhaps
+
+    def action_theme(self, name: str = "") -> None:
+        """Put a theme on and keep it; without a name, let one be chosen."""
+        if not name:
+            own = [(theme, _theme_words(self.available_themes[theme])) for theme in self._themes]
+            others = [
+                (theme, _theme_words(self.available_themes[theme]))
+                for theme in sorted(self.available_themes)
+                if theme not in self._themes and not self.available_themes[theme].ansi
+            ]
+            self.push_screen(ThemesScreen([*own, *others]), self._theme_chosen)
+        elif name in self.available_themes:
+            self.theme = name
+            self._keep_theme(name)
+        else:
+            self.notify(f"There is no theme {name!r}", severity="warning", markup=False)
+
+    def _theme_chosen(self, name: str | None) -> None:
+        if name is not None:
+            self._keep_theme(name)
+
+    @work(thread=True, group="settings")
+    def _keep_theme(self, name: str) -> None:
+        try:
+            change_setting(self._launch.settings.path, "ui", "theme", name)
+        except EngineError as error:
+            self.call_from_thread(self.notify, str(error), severity="warning", markup=False)
 
     def _theme_changed(self, _theme: Theme) -> None:
         for screen in self.screen_stack:
@@ -105,7 +173,6 @@ class ColibriApp(App[int]):
                 )
                 for name in self._profiles()
             )
-        yield SystemCommand("Theme", "Choose other colours", self.action_change_theme)
         yield SystemCommand("Screenshot", "Save the screen as an SVG picture", self.deliver_screenshot)
 
     def _profiles(self) -> list[str]:
@@ -113,3 +180,10 @@ class ColibriApp(App[int]):
             return list_profiles()
         except EngineError:
             return []
+
+
+def _theme_words(theme: Theme) -> str:
+    """Return what there is to say about a theme."""
+    if theme.ansi:
+        return "the terminal's own colours"
+    return "dark" if theme.dark else "light"

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 
 from colibri_tui import engine_link as link
 from colibri_tui import paths
-from colibri_tui.actions import COMMANDS, UnknownCommandError, parse
+from colibri_tui.actions import COMMANDS, Command, UnknownCommandError, parse
 from colibri_tui.conductor import Conductor
 from colibri_tui.conversations import Conversations, ConversationSummary
 from colibri_tui.database import StoreError
@@ -54,9 +54,21 @@ class ChatScreen(ChatHabits):
         self.conductor = Conductor(self, self._engine, self._journal, launch)
         self._interrupted = -TWICE_SECONDS
 
+    def _arguments(self, command: Command) -> Sequence[str]:
+        """Return what may follow a command, where that is not in its table."""
+        if command.action == "theme":
+            return sorted(self.app.available_themes)
+        if command.action == "profile":
+            try:
+                return list_profiles()
+            except EngineError:
+                return ()
+        return ()
+
     def on_mount(self) -> None:
         """Load the model that the program was started with, or ask for one."""
         self.set_class(read_state(paths.state_path()).layout.get("side") is False, "-no-side")
+        self.composer.arguments = self._arguments
         self._load_history()
         if self._launch.model is None:
             self.show_conversation([])
@@ -216,6 +228,10 @@ class ChatScreen(ChatHabits):
     def action_help(self) -> None:
         """Show keys and commands."""
         self.app.push_screen(HelpScreen())
+
+    async def action_theme(self, name: str = "") -> None:
+        """Put on other colours."""
+        await self.app.run_action(f"theme({name!r})")
 
     def action_plan(self) -> None:
         """Tell where the memory goes."""

@@ -20,6 +20,8 @@ from colibri_tui.render.ramps import Ink, Palette
 from colibri_tui.render.shades import HEAT_LEVELS, Place
 
 DEFAULT_THEME = "colibri"
+LIGHT_THEME = "colibri-light"
+"""Whose palette light themes get that have none of their own."""
 PLAIN_THEME = "ansi16"
 """Used where the terminal has sixteen colours or none."""
 
@@ -80,10 +82,10 @@ def _palette(table: Mapping[str, Any]) -> Palette:
     return Palette(**lists)
 
 
-def parse_theme(text: str, fallback: Palette | None = None) -> ColourTheme:
+def parse_theme(text: str, fallback: Mapping[bool, Palette] | None = None) -> ColourTheme:
     """Read one theme file's text; ThemeError says what is wrong with it.
 
-    fallback: the palette of a theme without an [atlas] table. ANSI themes may go without both.
+    fallback: the palettes of a dark and of a light theme without an [atlas] table.
     """
     try:
         data = tomllib.loads(text)
@@ -109,7 +111,7 @@ def parse_theme(text: str, fallback: Palette | None = None) -> ColourTheme:
     if "atlas" in data:
         palette = _palette(_table(data, "atlas"))
     elif fallback is not None:
-        palette = fallback
+        palette = fallback[dark]
     else:
         raise ThemeError("[atlas] is missing")
     theme = Theme(name=name, dark=dark, ansi=ansi, variables=dict(variables), **checked)
@@ -123,9 +125,23 @@ def builtin_themes() -> dict[str, ColourTheme]:
     themes = {DEFAULT_THEME: first}
     for path in sorted(folder.glob("*.toml")):
         if path.stem != DEFAULT_THEME:
-            theme = parse_theme(path.read_text(encoding="utf-8"), first.palette)
+            theme = parse_theme(path.read_text(encoding="utf-8"), {True: first.palette, False: first.palette})
             themes[theme.theme.name] = theme
     return themes
+
+
+def palette_for(themes: Mapping[str, ColourTheme], *, dark: bool) -> Palette:
+    """Return the palette of a theme that has none of its own."""
+    return themes[DEFAULT_THEME if dark else LIGHT_THEME].palette
+
+
+def stamp(folder: Path) -> object:
+    """Return something that changes whenever a theme file in a folder comes, goes or is written."""
+    try:
+        files = sorted(folder.glob("*.toml"))
+        return tuple((file.name, status.st_mtime_ns, status.st_size) for file in files if (status := file.stat()))
+    except OSError:  # between looking and asking a file may go
+        return None
 
 
 def _read(path: Path) -> str:
@@ -137,7 +153,7 @@ def _read(path: Path) -> str:
 def load_themes(folder: Path | None) -> tuple[dict[str, ColourTheme], list[str]]:
     """Return our themes and those of the user's folder by name, and one line per file that was left out."""
     themes, problems = builtin_themes(), []
-    fallback = themes[DEFAULT_THEME].palette
+    fallback = {dark: palette_for(themes, dark=dark) for dark in (True, False)}
     for path in sorted(folder.glob("*.toml")) if folder is not None else []:
         try:
             theme = parse_theme(_read(path), fallback)

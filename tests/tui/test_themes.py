@@ -1,13 +1,17 @@
 import pytest
+from rich.color import Color
 
 from colibri_tui.themes import (
     DEFAULT_THEME,
+    LIGHT_THEME,
     PLAIN_THEME,
     ThemeError,
     builtin_themes,
     load_themes,
     parse_theme,
+    stamp,
 )
+from tests.tui.colour_science import lab
 
 
 def _atlas() -> str:
@@ -23,10 +27,10 @@ ATLAS = _atlas()
 PLAIN = 'name = "mine"\n[colors]\nprimary = "#123456"\n'
 
 
-def test_three_themes_are_built_in():
+def test_six_themes_are_built_in():
     themes = builtin_themes()
     assert next(iter(themes)) == DEFAULT_THEME
-    assert set(themes) == {"colibri", "colibri-light", "ansi16"}
+    assert set(themes) == {"colibri", "colibri-light", "ember", "okabe", "contrast", "ansi16"}
     assert themes[PLAIN_THEME].theme.ansi
     assert not themes["colibri-light"].theme.dark
 
@@ -84,6 +88,37 @@ def test_a_bad_file_is_left_out_with_a_reason(tmp_path):
         "theme big.toml",
         "theme bytes.toml",
     ]
+
+
+def test_a_light_theme_borrows_the_light_ramp(tmp_path):
+    (tmp_path / "mine.toml").write_text("dark = false\n" + PLAIN)
+    themes = load_themes(tmp_path)[0]
+    assert themes["mine"].palette == themes[LIGHT_THEME].palette
+
+
+def test_high_contrast_is_high():
+    theme = builtin_themes()["contrast"].theme
+    ground = luminance(theme.background)
+    for name in ("foreground", "primary", "secondary", "accent", "warning", "error", "success"):
+        assert (luminance(getattr(theme, name)) + 0.05) / (ground + 0.05) >= 7
+    assert (luminance(theme.variables["text-muted"]) + 0.05) / (ground + 0.05) >= 7
+
+
+def luminance(colour: str) -> float:
+    return ((lab(tuple(Color.parse(colour).get_truecolor()))[0] + 16) / 116) ** 3
+
+
+def test_a_stamp_tells_every_change(tmp_path):
+    seen = {stamp(tmp_path)}
+    (tmp_path / "mine.toml").write_text(PLAIN)
+    seen.add(stamp(tmp_path))
+    (tmp_path / "mine.toml").write_text(PLAIN + "\n")
+    seen.add(stamp(tmp_path))
+    (tmp_path / "mine.toml").rename(tmp_path / "other.toml")
+    seen.add(stamp(tmp_path))
+    assert len(seen) == 4
+    assert stamp(tmp_path) in seen
+    assert stamp(tmp_path / "nothing") == ()
 
 
 def test_no_folder_is_no_problem(tmp_path):

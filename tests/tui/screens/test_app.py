@@ -9,7 +9,7 @@ from colibri_tui import paths
 from colibri_tui.render.ramps import Depth
 from colibri_tui.screens.help import HelpScreen, help_text, key_name
 from colibri_tui.settings import Settings
-from tests.tui.screens.conftest import chat, load, on_screen, said, until
+from tests.tui.screens.conftest import chat, load, on_screen, said, send, until
 
 
 async def test_help_shows_every_key_and_command(scripted):
@@ -99,14 +99,74 @@ async def test_a_terminal_of_sixteen_colours_gets_its_own(scripted, monkeypatch)
         assert "▀" not in on_screen(app)
 
 
-async def test_ascii_draws_the_instruments_without_blocks(scripted, tmp_path):
+async def test_ascii_draws_everything_without_symbols(scripted, tmp_path):
     app = scripted(settings=Settings(tmp_path / "s.toml", ascii=True))
     async with app.run_test(size=(120, 40)) as pilot:
         load(app)
         await pilot.pause()
-        side = chat(app).side
-        for widget in (side.atlas, side.hits, chat(app).status):
-            assert all(strip.text.isascii() for strip in widget.render_lines(widget.size.region))
+        chat(app).tell("A notice.")
+        chat(app).transcript.add_user("hello")
+        chat(app).transcript.start_reply()
+        chat(app).transcript.set_progress("reading", 0.5)
+        await pilot.pause()
+        assert on_screen(app).isascii(), on_screen(app)
+        chat(app).transcript.feed("# A\n\n- one\n\n```python\nx = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> said")
+        await pilot.pause()
+        assert on_screen(app).isascii(), on_screen(app)
+        for key in ("ctrl+p", "f1", "ctrl+s", "ctrl+t"):
+            await pilot.press(key)
+            await pilot.pause()
+            assert on_screen(app).isascii(), on_screen(app)
+            await pilot.press("escape")
+
+
+async def test_themes_are_tried_kept_and_left(scripted, tmp_path):
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        load(app)
+        await pilot.press("ctrl+t", "down")
+        await pilot.pause()
+        tried = app.theme
+        assert tried != "colibri"
+        assert chat(app).side.atlas.looks == app.looks
+        await pilot.press("escape")
+        assert app.theme == "colibri"
+        await pilot.press("ctrl+t", "down", "enter")
+        await until(lambda: (tmp_path / "settings.toml").exists())
+        assert app.theme == tried
+        assert f'theme = "{tried}"' in (tmp_path / "settings.toml").read_text()
+        await send(pilot, "/theme okabe")
+        await until(lambda: "okabe" in (tmp_path / "settings.toml").read_text())
+        assert app.theme == "okabe"
+        await send(pilot, "/theme nope")
+        assert app.theme == "okabe"
+
+
+async def test_every_theme_can_be_put_on(scripted):
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        load(app)
+        for name in app.available_themes:
+            app.theme = name
+            await pilot.pause()
+            assert chat(app).side.atlas.looks == app.looks
+
+
+async def test_a_theme_of_ones_own_is_put_on_while_it_is_written(scripted, home, monkeypatch):
+    monkeypatch.setattr("colibri_tui.app.WATCH_SECONDS", 0.02)
+    folder = home / "config" / "themes"
+    folder.mkdir(parents=True)
+    app = scripted()
+    async with app.run_test(size=(120, 40)):
+        file = folder / "mine.toml"
+        file.write_text('name = "mine"\n[colors]\nprimary = "#ff0000"\n')
+        await until(lambda: "mine" in app.available_themes)
+        app.theme = "mine"
+        file.write_text('name = "mine"\n[colors]\nprimary = "#00ff00" # green\n')
+        await until(lambda: app.theme_variables["primary"].upper() == "#00FF00")
+        file.write_text("name = ")
+        await until(lambda: app._notifications)
+        assert app.theme == "colibri"
 
 
 @pytest.mark.parametrize("module", ["telemetry", "session", "journal", "actions", "plan_text", "render.grid"])
