@@ -22,6 +22,7 @@ from .commands.bench import bench
 from .commands.chat import chat
 from .commands.convert import convert
 from .commands.demo import demo
+from .commands.doctor import doctor
 from .commands.options import NAME, Program, write_options
 from .commands.profile import profile
 from .commands.pull import pull
@@ -75,6 +76,7 @@ cli.add_command(run)
 cli.add_command(demo)
 cli.add_command(pull)
 cli.add_command(convert)
+cli.add_command(doctor)
 cli.add_command(bench)
 cli.add_command(trace)
 cli.add_command(profile)

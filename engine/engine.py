@@ -24,9 +24,8 @@ from .checkpoint.index import Checkpoint
 from .errors import ContextOverflowError, EngineError, StateError
 from .events import Event, Loading, MemoryCurve, Notice, Plan, Ready, Repin, State, Turn
 from .experts.placement import Placement
-from .experts.policies import FUNCTIONS, compile_policies, state_bytes
-from .experts.reader import READERS, ReaderPool
-from .experts.recent import recent_bytes
+from .experts.policies import FUNCTIONS, compile_policies
+from .experts.reader import ReaderPool
 from .experts.streaming import Streamer
 from .experts.trace import RouteTrace
 from .families import read_spec
@@ -37,12 +36,13 @@ from .learning import Learning
 from .model.build import Lossy
 from .model.conversation import Conversation
 from .model.forward import Model, OnRoute
-from .model.kv import KV_NAMES, KVCache, kv_bytes, kv_format
+from .model.kv import KV_NAMES, KVCache, kv_format
 from .model.spec import ModelSpec
 from .model.weights import Weights
-from .model.workspace import HEAD_ROWS, Workspace, work_bytes
+from .model.workspace import HEAD_ROWS, Workspace
+from .needs import model_needs
 from .options import EngineOptions
-from .plan import Needs, describe, make_plan
+from .plan import describe, make_plan
 from .routed import routed_of
 from .text import AnswerReader, ChatTemplate, GenerationDefaults, Message, Sampling, Tokenizer
 from .text.opening import open_text
@@ -81,7 +81,7 @@ class Engine:
             compile_policies, FUNCTIONS, lambda done, total: progress(Loading("compiling cache policies", done, total))
         )
         self._learning = Learning(routed_of(self.spec, checkpoint.config), options)
-        plan, notices = make_plan(self._needs(weights, threads), options, self._learning.pinnable)
+        plan, notices = make_plan(model_needs(self.spec, weights, options, threads), options, self._learning.pinnable)
         for text in (*self._learning.notices, *notices, describe(plan)):
             self._notice(text, progress)
         with ExitStack() as opened:
@@ -101,7 +101,7 @@ class Engine:
             placement = self._make_placement(plan)
             self._learning.attach(self.board, placement, self.readers, weights.experts, plan.pins // plan.slot_bytes)
             opened.callback(self._learning.close)
-            kv = KVCache(self.spec, plan.context, self._kv_format(weights))
+            kv = KVCache(self.spec, plan.context, kv_format(options.kv, weights.experts.packed))
             self.model = self._make_model(weights, plan, threads, placement, kv)
             self.conversation = Conversation(self.model, kv, self.board)
             self._identity = state_file.Identity(fingerprint, KV_NAMES[kv.fmt], options.topk, options.topp)
@@ -142,27 +142,6 @@ class Engine:
     def _notice(self, text: str, progress: Progress) -> None:
         self.notices.append(text)
         progress(Notice(text))
-
-    def _needs(self, weights: Weights, threads: int) -> Needs:
-        spec, fmt = self.spec, self._kv_format(weights)
-        fixed, per_row = work_bytes(spec, threads)
-        fixed += READERS * weights.experts.staging_bytes
-        return Needs(
-            dense=weights.dense_bytes,
-            kv=lambda context: kv_bytes(spec, context, fmt),
-            slot_bytes=weights.experts.slot_bytes,
-            moe_layers=len(spec.moe_layers),
-            experts=spec.experts,
-            top_k=spec.top_k,
-            work_fixed=fixed
-            + len(spec.layers) * state_bytes(self._policy, spec.experts)
-            + recent_bytes(len(spec.layers), spec.top_k),
-            work_per_row=per_row,
-            max_context=spec.max_context,
-        )
-
-    def _kv_format(self, weights: Weights) -> int:
-        return kv_format(self._options.kv, weights.experts.packed)
 
     @property
     def _top_k(self) -> int:

@@ -1,0 +1,34 @@
+"""What a model needs of memory, known from its headers alone."""
+
+from __future__ import annotations
+
+from .experts.policies import state_bytes
+from .experts.reader import READERS
+from .experts.recent import recent_bytes
+from .model.kv import kv_bytes, kv_format
+from .model.spec import ModelSpec
+from .model.weights import Weights
+from .model.workspace import work_bytes
+from .options import EngineOptions
+from .plan import Needs
+
+
+def model_needs(spec: ModelSpec, weights: Weights, options: EngineOptions, threads: int) -> Needs:
+    """The needs of a model that is opened with these options and computed by so many threads."""
+    fmt = kv_format(options.kv, weights.experts.packed)
+    fixed, per_row = work_bytes(spec, threads)
+    fixed += READERS * weights.experts.staging_bytes
+    layers = len(spec.layers)
+    return Needs(
+        dense=weights.dense_bytes,
+        kv=lambda context: kv_bytes(spec, context, fmt),
+        slot_bytes=weights.experts.slot_bytes,
+        moe_layers=len(spec.moe_layers),
+        experts=spec.experts,
+        top_k=spec.top_k,
+        work_fixed=fixed
+        + layers * state_bytes(options.policy or "auto", spec.experts)
+        + recent_bytes(layers, spec.top_k),
+        work_per_row=per_row,
+        max_context=spec.max_context,
+    )
