@@ -1,5 +1,7 @@
 """Runs a program: every thread of the team walks the same list of operations and meets the others after each.
 
+Or after several: see `records.OP`. A barrier costs about as much as a norm, and one row has twenty of those a layer.
+
 One call covers as much as it can: a whole token when every expert it needs is in memory. It returns early, with the
 index of the operation to go on from, where Python has to act: an expert is missing, a stop was asked for, a route trace
 wants to be written.
@@ -50,6 +52,7 @@ from .records import (
     QUANTIZE,
     ROTATE,
     ROUTE,
+    ROWS,
     SCALE,
     SCRATCH,
     SCRATCH_BYTES,
@@ -59,7 +62,7 @@ from .records import (
     TIMESPEC,
     UNION,
 )
-from .sync import barrier, nanoseconds
+from .sync import barrier, counter, nanoseconds
 
 BOARD_LAYER = 2
 """The board's counter of the layer being computed."""
@@ -124,6 +127,29 @@ def _recurrent(op: Any, a: Any, state: Any, sync: int, scratch: int) -> None:
 
 
 @njit(cache=True, nogil=True)
+def _operate(op: Any, tables: Any, state: Any, sync: int, scratch: int, threads: int, number: int) -> None:
+    if op.code <= GATE or op.code == SCALE or op.code == SOFT_CAP:
+        _basic(op, state, sync, scratch)
+    elif op.code == ROTATE:
+        ops_attention.rotate(tables.attentions[op.index], state, sync)
+    elif op.code == ATTEND:
+        ops_attention.attend(tables.attentions[op.index], state, sync, scratch)
+    elif LATENT_STORE <= op.code <= INDEX_SELECT:
+        _latent(op, tables, state, sync, scratch, threads)
+    elif op.code == MIXED_QUERIES:
+        ops_mixed_attention.mixed_queries(tables.mixed[op.index], state, sync, scratch)
+    elif op.code == MIXED_OUTPUT:
+        ops_mixed_attention.mixed_output(tables.mixed[op.index], state, sync, scratch)
+    elif DELTA_CONVOLVE <= op.code <= SHORT_CONVOLVE:
+        _recurrent(op, tables.deltas[op.index], state, sync, scratch)
+    elif op.code == UNION:
+        if number == 0:
+            ops_routing.union(tables.mixtures[op.index], state)
+    else:
+        _mixture(op, tables.mixtures[op.index], state, sync, scratch)
+
+
+@njit(cache=True, nogil=True)
 def run(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, threads: int, number: int) -> int:
     """Run operations start..end-1; returns the index after the last one run (end, or less after a pause).
 
@@ -133,37 +159,31 @@ def run(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, thre
     scratch = state[SCRATCH] + number * state[SCRATCH_BYTES]
     counters, timespec = i64(state[COUNTERS]), state[TIMESPEC]
     before = nanoseconds(timespec) if number == 0 and start < end else 0
+    single = state[ROWS] == 1
+    since, asked = 0, False  # operations since the last barrier; whether one of them may have asked for a pause
     for i in range(start, end):
         op = ops[i]
-        if op.code <= GATE or op.code == SCALE or op.code == SOFT_CAP:
-            _basic(op, state, sync, scratch)
-        elif op.code == ROTATE:
-            ops_attention.rotate(tables.attentions[op.index], state, sync)
-        elif op.code == ATTEND:
-            ops_attention.attend(tables.attentions[op.index], state, sync, scratch)
-        elif LATENT_STORE <= op.code <= INDEX_SELECT:
-            _latent(op, tables, state, sync, scratch, threads)
-        elif op.code == MIXED_QUERIES:
-            ops_mixed_attention.mixed_queries(tables.mixed[op.index], state, sync, scratch)
-        elif op.code == MIXED_OUTPUT:
-            ops_mixed_attention.mixed_output(tables.mixed[op.index], state, sync, scratch)
-        elif DELTA_CONVOLVE <= op.code <= SHORT_CONVOLVE:
-            _recurrent(op, tables.deltas[op.index], state, sync, scratch)
-        elif op.code == UNION:
-            if number == 0:
-                ops_routing.union(tables.mixtures[op.index], state)
-        elif op.code == LAYER:
+        if op.code == LAYER:
             if number == 0:
                 counters[BOARD_LAYER] = op.index
                 i64(state[LAYER_BEGAN])[op.index] = before
                 state[PAUSE] = state[STOP]
+        elif number == 0 or not single or op.alone == 0:
+            _operate(op, tables, state, counter(sync, since), scratch, threads, number)
+        asked = asked or op.code == UNION or op.code == LAYER
+        # The last operation ends the run, and the first lets a thread that is late read why the run before paused.
+        joined = single and op.joined != 0 and start < i < end - 1
+        if joined:
+            since += 1
         else:
-            _mixture(op, tables.mixtures[op.index], state, sync, scratch)
-        barrier(sync, threads)
+            barrier(sync, threads)
+            since = 0
         if number == 0:
             now = nanoseconds(timespec)
             counters[op.clock] += now - before
             before = now
-        if (op.code == UNION or op.code == LAYER) and state[PAUSE] != 0:
-            return i + 1
+        if asked and not joined:
+            if state[PAUSE] != 0:
+                return i + 1
+            asked = False
     return end

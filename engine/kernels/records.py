@@ -88,10 +88,14 @@ OP = np.dtype(
         ("code", "i8"), ("clock", "i8"), ("fmt", "i8"), ("rows", "i8"), ("mode", "i8"), ("index", "i8"),
         ("x", "i8"), ("x_stride", "i8"), ("y", "i8"), ("y_stride", "i8"),
         ("w", "i8"), ("step", "i8"), ("b", "i8"), ("n", "i8"), ("k", "i8"), ("f", "f8"), ("f2", "f8"),
-        ("after", "i8"),
+        ("after", "i8"), ("alone", "i8"), ("joined", "i8"),
     ]
 )  # fmt: skip
-"""One operation; the meaning of a field is told by the operation above. clock: the board's counter of its time."""
+"""One operation; the meaning of a field is told by the operation above. clock: the board's counter of its time.
+
+For a forward of one row: with `alone` one thread computes it, because there is nothing to share; with `joined` the
+threads do not meet after it, because the next operation does not need it, or is computed by the same thread.
+"""
 
 NO_NORM: Final = 0
 NORM_HEAD: Final = 1

@@ -4,7 +4,8 @@ One native function runs on every thread of the team at once; the threads share 
 and meet at barriers. A barrier spins for a moment, because the next meeting is usually microseconds away, and then
 sleeps in the kernel (futex), so that a core taken by somebody else costs that core and not the whole engine.
 
-A team's sync block is four cache lines: arrivals, generation, sleepers, work counter.
+A team's sync block is four cache lines: arrivals, generation, sleepers, and work counters. There are several of those
+for operations that follow each other without a barrier: each takes from its own (`counter`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from .pointers import i64
 LINE = 64
 ARRIVED, GENERATION, SLEEPERS, WORK = 0, LINE, 2 * LINE, 3 * LINE
 SYNC_BYTES = 4 * LINE
+COUNTERS = LINE // 8
+"""Work counters: so many operations can follow each other without a barrier."""
 
 SPINS = 2000
 """Pauses before a waiting thread goes to sleep: 50 to 100 us, several times the usual wait."""
@@ -111,15 +114,28 @@ def _pause(typingctx: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
+def _reset(sync: int) -> None:
+    counters = i64(sync + WORK)
+    for number in range(COUNTERS):
+        counters[number] = 0
+
+
+@njit(cache=True, nogil=True)
+def counter(sync: int, number: int) -> int:
+    """What to hand to `take` so that it takes from another of the work counters."""
+    return sync + 8 * number
+
+
+@njit(cache=True, nogil=True)
 def barrier(sync: int, threads: int) -> None:
-    """Wait until all `threads` have arrived. The last one resets the work counter for the next piece of work."""
+    """Wait until all `threads` have arrived. The last one resets the work counters for the next pieces of work."""
     if threads == 1:
-        atomic_swap(sync + WORK, 0)
+        _reset(sync)
         return
     generation = atomic_load(sync + GENERATION)
     if atomic_add(sync + ARRIVED, 1) == threads - 1:
         atomic_swap(sync + ARRIVED, 0)
-        atomic_swap(sync + WORK, 0)
+        _reset(sync)
         atomic_add(sync + GENERATION, 1)
         if atomic_add(sync + SLEEPERS, 0) > 0:
             _wake(sync + GENERATION)
@@ -144,5 +160,5 @@ def nanoseconds(timespec: int) -> int:
 
 @njit(cache=True, nogil=True)
 def take(sync: int, items: int) -> int:
-    """Take the next `items` pieces of the work at hand; returns the index of the first."""
+    """Take the next `items` pieces of the work at hand; returns the index of the first. sync: as from `counter`."""
     return atomic_add(sync + WORK, items)

@@ -17,6 +17,7 @@ from ..experts.placement import Placement
 from ..kernels import records as r
 from ..kernels.quantize import q8_bytes
 from .kv import KVCache
+from .meetings import join
 from .mixers import mixer_of
 from .rope import RopeTable
 from .spec import NORM_BIAS, Activation, DenseMlp, Mixture, ModelSpec, Role, Rope
@@ -122,6 +123,7 @@ class Builder:
                 )  # fmt: skip
         body_end = len(self._ops)
         self._head()
+        join(self._ops)
         tables = r.Tables(**{name: _pack(self._records[name], dtype) for name, dtype in r.TABLE_TYPES.items()})
         return Program(_pack(self._ops, r.OP), tables, body_end, self._tables, self._combine_after, self._kept)
 

@@ -111,11 +111,10 @@ class Model:
             self._passage.interrupt()
         while True:
             at = self._run(at, program.body_end)
-            code = int(program.ops["code"][at - 1])
-            if code == r.LAYER:
-                raise StoppedError
-            if code != r.UNION:
+            if at == program.body_end:
                 break
+            if program.ops["code"][at - 1] != r.UNION:  # a layer began, and a stop was asked for
+                raise StoppedError
             at = self._serve(at, rows)
         if decoding:
             self._passage.end(int(ids[0]))

@@ -95,7 +95,7 @@ def their_speeds(model: Path, group: Path | None, options: argparse.Namespace) -
     """Run `llama-bench` once. With less memory than the model its weights stay in the mapped file."""
     command = [
         options.llama_bench, "-m", str(model), "-p", str(options.prompt), "-n", str(options.tokens), "-r", "1",
-        "-t", str(options.threads), "-o", "json", *(["--no-repack", "1"] if group and options.no_repack else []),
+        "-t", str(options.threads), "-o", "json", *(["--repack", "0"] if group else []),
     ]  # fmt: skip
     found = {("decode" if row["n_gen"] else "prefill"): row["avg_ts"] for row in json.loads(run_in(group, command))}
     return Speeds(**found)
@@ -190,8 +190,6 @@ def main() -> None:
     options = parser.parse_args()
     if options.llama_bench is None:
         parser.error("llama-bench is not on PATH; build llama.cpp, or name it with --llama-bench")
-    shown = subprocess.run([options.llama_bench, "--help"], check=False, capture_output=True, text=True).stdout
-    options.no_repack = "--no-repack" in shown
     options.models.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     with read_ahead(options.models, options.read_ahead):
