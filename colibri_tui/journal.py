@@ -25,13 +25,14 @@ class Journal:
     def __init__(self, open_store: Callable[[], Conversations], report: Callable[[str], object]) -> None:
         self._report = report
         self._failing = ""
+        self._closed = False
         self._thread = ThreadPoolExecutor(1, "journal")
         self._store = self._order(open_store)
         self._order(self._tell_notices)
 
     def ask(self, question: Callable[[Conversations], Result]) -> Future[Result]:
         """Put a question to the store after everything ordered so far; a StoreError is the asker's."""
-        return self._thread.submit(lambda: question(self._store.result()))
+        return self._submit(lambda: question(self._store.result()))
 
     def create(self, model: str, profile: str, settings: str = "") -> Row:
         """Begin a conversation."""
@@ -58,7 +59,8 @@ class Journal:
         )
 
     def close(self) -> None:
-        """Carry out what was ordered, then close the store."""
+        """Carry out what was ordered, then close the store. What is ordered afterwards fails with a StoreError."""
+        self._closed = True
         self._thread.shutdown(wait=True)
         if self._store.exception() is None:
             self._store.result().close()
@@ -79,7 +81,14 @@ class Journal:
             self._failing = ""
             return result
 
-        return self._thread.submit(carry_out)
+        return self._submit(carry_out)
+
+    def _submit(self, work: Callable[[], Result]) -> Future[Result]:
+        if self._closed:  # a task of the screen may end a moment after it
+            late: Future[Result] = Future()
+            late.set_exception(StoreError("the conversations are closed: the program ends"))
+            return late
+        return self._thread.submit(work)
 
 
 def known(row: int) -> Row:

@@ -86,3 +86,12 @@ def test_what_the_opening_has_to_say_is_passed_on(tmp_path, reports):
     (tmp_path / "c.db").write_bytes(b"not a database at all" * 100)
     Journal(lambda: Conversations(tmp_path / "c.db"), reports.append).close()
     assert len(reports) == 1
+
+
+def test_what_comes_after_the_end_fails_quietly(tmp_path, reports):
+    journal = Journal(lambda: Conversations(tmp_path / "c.db"), reports.append)
+    journal.close()
+    journal.set_draft(None, "late")
+    with pytest.raises(StoreError, match="program ends"):
+        journal.ask(lambda store: store.list()).result()
+    assert reports == []
