@@ -170,6 +170,10 @@ class Conductor(Turns):
         except StoreError as error:
             self._view.tell(str(error), "error")
 
+    def count(self, number: int, text: str) -> None:
+        """Ask the engine how many tokens a text has; see `EngineLink.count`."""
+        self._engine.count(number, text)
+
     def configure(self, name: str, text: str) -> None:
         """Change what holds for this conversation's next answers, and tell what does now."""
         session = self.session

@@ -24,6 +24,7 @@ from textual.message import Message
 
 from colibri_tui.engine_messages import (
     INTERVAL_S,
+    EngineCounted,
     EngineCurve,
     EngineDied,
     EngineError,
@@ -41,7 +42,7 @@ from colibri_tui.engine_messages import (
 from engine.board import Board
 from engine.errors import EngineError as EngineFailure
 from engine.errors import WorkerDiedError
-from engine.events import Loading, MemoryCurve, Notice, Prefill, Ready, Repin, State, Token, Turn
+from engine.events import Counted, Loading, MemoryCurve, Notice, Prefill, Ready, Repin, State, Token, Turn
 from engine.options import EngineOptions
 from engine.worker import ENGINE, Between, Failure, Tagged, Worker
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INTERVAL_S",
+    "EngineCounted",
     "EngineCurve",
     "EngineDied",
     "EngineError",
@@ -150,6 +152,12 @@ class EngineLink:
                 return False
             self._session.send(lambda worker: worker.draw_curve())
             return True
+
+    def count(self, number: int, text: str) -> None:
+        """Ask for an `EngineCounted` about a text; turns go on. Without an engine nobody answers."""
+        with self._lock:
+            if self._session is not None and self.state in (LinkState.READY, LinkState.BUSY):
+                self._session.send(lambda worker: worker.count(number, text))
 
     def stop(self) -> None:
         """End the running turn, also before its first token, or give up loading. Else nothing happens."""
@@ -284,6 +292,8 @@ class _Session:
         turn, event = tagged.turn, tagged.event
         if isinstance(event, MemoryCurve):  # comes whenever it is ready
             return EngineCurve(self._turn, event)
+        if isinstance(event, Counted):
+            return EngineCounted(self._turn, event.number, event.tokens)
         if turn != self._turn:
             self._turn, self._text = turn, []
         match event:

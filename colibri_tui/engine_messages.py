@@ -110,6 +110,14 @@ class EngineCurve(EngineMessage):
     curve: MemoryCurve
 
 
+@dataclass
+class EngineCounted(EngineMessage):
+    """How many tokens the text has that was asked about under this number; see `EngineLink.count`."""
+
+    number: int
+    tokens: int
+
+
 class Pace:
     """Posts the first message of a kind at once and merges what follows within the interval, in order."""
 

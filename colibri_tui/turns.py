@@ -41,6 +41,7 @@ class Turns(ABC):
     """One model, one conversation, at most one turn.
 
     model: the model's place. session: the conversation. last_turn: the figures of the last turn.
+    draft_tokens: tokens of what is being written.
     """
 
     def __init__(self, view: View, engine: EngineLink, journal: Journal, launch: Launch) -> None:
@@ -50,6 +51,7 @@ class Turns(ABC):
         self.model = ModelSlot(engine, launch)
         self.session = Session(journal, "", launch.profile)
         self.last_turn: Turn | None = None
+        self.draft_tokens = 0
         self._turn = 0  # the engine's number of the turn whose messages count; 0: none does
         self._draft = ""
         self._arriving: Session | None = None  # waits for a stored conversation
@@ -68,6 +70,7 @@ class Turns(ABC):
             profile=self.model.profile if self.model.folder else "",
             lossy=lossy_options(self.model.options),
             chosen=self.session.settings.words,
+            draft=self.draft_tokens,
             queued=len(self.session.queue),
             tok_s=turn.tok_s if turn and turn.tokens > 1 else None,
             ttft_s=turn.ttft_s if turn and turn.tokens else None,

@@ -166,6 +166,15 @@ class MemoryCurve:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """A text that somebody asked about, by their number, has so many tokens."""
+
+    event: ClassVar[str] = "counted"
+    number: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """Something the person should know; never an error that ends the turn."""
 
@@ -188,7 +197,7 @@ class State:
     error: str = ""
 
 
-Event = Loading | Ready | Prefill | Token | Turn | Repin | MemoryCurve | Notice | State
+Event = Loading | Ready | Prefill | Token | Turn | Repin | MemoryCurve | Notice | State | Counted
 
 
 def to_json(event: Event) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class EngineLike(Protocol):
         """
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of plain text, without a template."""
+        """Return the ids of plain text, without a template. From any thread."""
 
     def generate(
         self,
@@ -194,6 +194,14 @@ class DrawCurve:
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """Tell how many tokens a text has, beside whatever runs; a `Counted` event with the same number does."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """End that turn, whether it runs or has not begun; one that is over is left alone."""
 
@@ -208,7 +216,7 @@ class Close:
 Between = SaveState | LoadState | Forget | UseHistory
 """What is done between turns: after the one that runs."""
 
-Command = Chat | Complete | Between | DrawCurve | Stop | Close
+Command = Chat | Complete | Between | DrawCurve | Count | Stop | Close
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +325,10 @@ class Worker:
     def draw_curve(self) -> None:
         """Ask what more or less memory would do; turns go on meanwhile, and asking again before the answer is lost."""
         self._send(DrawCurve())
+
+    def count(self, number: int, text: str) -> None:
+        """Ask how many tokens a text has; turns go on meanwhile."""
+        self._send(Count(number, text))
 
     def stop(self, turn: int) -> None:
         """Ask for the end of a turn; its `Turn` event says `stop="user"`."""

@@ -24,7 +24,7 @@ from types import FrameType
 from typing import Final, Literal
 
 from .errors import EngineError, StateError
-from .events import Event, Hits, Notice, State, Turn
+from .events import Counted, Event, Hits, Notice, State, Turn
 from .obituary import one_line
 from .worker import (
     Between,
@@ -32,6 +32,7 @@ from .worker import (
     Close,
     Command,
     Complete,
+    Count,
     DrawCurve,
     EngineLike,
     Failure,
@@ -161,8 +162,15 @@ class Host:
                     self._end(0)
                 case DrawCurve():
                     self._draw_curve()
+                case Count(number, text):
+                    self._count(number, text)
                 case _:
                     self._commands.put(command)
+
+    def _count(self, number: int, text: str) -> None:
+        if self._engine is not None:
+            with suppress(EngineError):  # a model without a tokenizer counts nothing
+                self._tell(0, Counted(number, len(self._engine.encode(text))))
 
     def _draw_curve(self) -> None:
         engine = self._engine

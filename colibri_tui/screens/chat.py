@@ -276,8 +276,13 @@ class ChatScreen(ChatHabits):
     @on(Composer.DraftChanged)
     def _keep_draft(self, message: Composer.DraftChanged) -> None:
         self.conductor.keep_draft(message.draft)
+        self.count_draft(message.draft)
 
     # What the engine says
+
+    @on(link.EngineCounted)
+    def _counted(self, message: link.EngineCounted) -> None:
+        self.show_count(message.number, message.tokens)
 
     @on(link.EngineLoading)
     @on(link.EngineReady)

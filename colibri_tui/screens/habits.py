@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ from textual.getters import query_one
 from textual.widgets import Static
 
 from colibri_tui import clipboard, editor, export
-from colibri_tui.attachments import Attachment, names, read_attachments
+from colibri_tui.attachments import Attachment, names, read_attachments, with_files
 from colibri_tui.completion import list_paths
 from colibri_tui.database import StoreError
 from colibri_tui.excerpts import title_of
@@ -41,6 +42,7 @@ class ChatHabits(ChatView):
         """See `ChatView`."""
         super().__init__(looks, problems)
         self._sending = asyncio.Lock()
+        self._count = 0  # of the draft that was counted last
         self._unsent = 0  # prompts whose files are being read, and those behind them
 
     _editing: int | None = None  # the message that is being written anew
@@ -305,6 +307,28 @@ class ChatHabits(ChatView):
         else:
             self.composer.draft = text
             self.composer.focus()
+
+    def count_draft(self, draft: str) -> None:
+        """Ask how many tokens the draft has, with the files it names."""
+        self._count += 1
+        if draft.strip():
+            self._ask_count(self._count, draft)
+        else:
+            self.show_count(self._count, 0)
+
+    @work(exclusive=True, group="count")
+    async def _ask_count(self, number: int, draft: str) -> None:
+        files: tuple[Attachment, ...] = ()
+        if names(draft):
+            with suppress(EngineError):  # told when it is sent
+                files = await asyncio.to_thread(read_attachments, draft)
+        self.conductor.count(number, with_files(draft, files))
+
+    def show_count(self, number: int, tokens: int) -> None:
+        """Take the answer, unless something else was written since."""
+        if number == self._count:
+            self.conductor.draft_tokens = tokens
+            self.state_changed()
 
     @on(Composer.Suggested)
     def _show_suggestions(self, message: Composer.Suggested) -> None:

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from engine.errors import CheckpointError, EngineError, WorkerDiedError
-from engine.events import Loading, MemoryCurve, Notice, Prefill, Ready, State, Token, Turn
+from engine.events import Counted, Loading, MemoryCurve, Notice, Prefill, Ready, State, Token, Turn
 from engine.options import EngineOptions
 from engine.worker import Failure, Forget, LoadState, SaveState, Tagged, UseHistory, Worker
 from tests.fake_engine import FACTORY, Sampling, write_model
@@ -401,3 +401,13 @@ def test_a_memory_curve_comes_while_a_turn_runs(start: Start) -> None:
     curves = [event for event in events if isinstance(event, MemoryCurve)]
     assert len(curves) == 1
     assert curves[0].cap in curves[0].caps
+
+
+def test_tokens_are_counted_while_a_turn_runs(start: Start) -> None:
+    worker = ready(start(token_s=0.02, length=50))
+    worker.count(1, "three short words")
+    assert until(worker, Counted)[-1] == Counted(1, 3)
+    worker.chat(1, HELLO, GREEDY)
+    until(worker, Token)
+    worker.count(2, "two words")
+    assert Counted(2, 2) in until(worker, Turn)

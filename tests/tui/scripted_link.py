@@ -29,6 +29,7 @@ class Link:
         self.started: list[tuple[Path, EngineOptions]] = []
         self.asked: list[tuple[list[dict[str, str]], bool]] = []
         self.samplings: list[Sampling] = []
+        self.counted: list[tuple[int, str]] = []
         self.stops = 0
         self.broken = False
 
@@ -44,6 +45,9 @@ class Link:
         self.asked.append((messages, continue_final))
         self.samplings.append(sampling)
         return len(self.asked)
+
+    def count(self, number: int, text: str) -> None:
+        self.counted.append((number, text))
 
     def stop(self) -> None:
         self.stops += 1

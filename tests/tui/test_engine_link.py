@@ -20,6 +20,7 @@ from textual.message import Message
 
 from colibri_tui.engine_link import (
     INTERVAL_S,
+    EngineCounted,
     EngineCurve,
     EngineDied,
     EngineError,
@@ -171,6 +172,14 @@ def test_a_memory_curve_comes_beside_a_turn(load: Load, screen: Screen) -> None:
     assert told.turn == turn
     assert told.curve.rates.keys() >= {"auto", "lru", "min"}
     assert screen.wait_for(EngineTurn).text.startswith(first.text)
+
+
+def test_tokens_are_counted_once_there_is_an_engine(load: Load, screen: Screen) -> None:
+    EngineLink(screen, FACTORY).count(1, "nobody answers")
+    link = load(length=1)
+    link.count(7, "three short words")
+    told = screen.wait_for(EngineCounted)
+    assert (told.number, told.tokens) == (7, 3)
 
 
 def test_turns_are_numbered_and_do_not_mix(load: Load, screen: Screen) -> None:

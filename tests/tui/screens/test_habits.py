@@ -7,7 +7,7 @@ import pytest
 
 from colibri_tui import paths
 from colibri_tui.conversations import Conversations
-from colibri_tui.engine_link import EngineText, EngineTurn, LinkState
+from colibri_tui.engine_link import EngineCounted, EngineText, EngineTurn, LinkState
 from colibri_tui.screens.prompts import PromptsScreen
 from colibri_tui.widgets.find_bar import FindBar
 from colibri_tui.widgets.message_view import TranscriptMessage
@@ -313,6 +313,34 @@ class TestFiles:
             await until(lambda: "src/main.py" in on_screen(app))
             await pilot.press("enter")
             assert chat(app).composer.text == "see @src/main.py "
+
+
+class TestCounting:
+    async def test_the_draft_is_counted_with_its_files(self, scripted, here: Path):
+        (here / "a.py").write_text("x = 1\n")
+        app = scripted()
+        async with app.run_test(size=(120, 30)) as pilot:
+            await talk(pilot)
+            screen, counted = chat(app), chat(app)._engine.counted
+            screen.count_draft("explain @a.py")
+            await until(lambda: counted)
+            assert counted == [(1, "explain @a.py\n\na.py:\n```\nx = 1\n```")]
+            screen.post_message(EngineCounted(0, 1, 4090))
+            await until(lambda: "0 + 4090/4096" in on_screen(app))
+            screen.count_draft("another")
+            screen.post_message(EngineCounted(0, 1, 5))
+            await pilot.pause()
+            assert screen.status.status.draft == 4090, "the answer to an old question is no answer"
+            screen.count_draft("")
+            assert screen.status.status.draft == 0
+
+    async def test_what_is_typed_is_counted_a_moment_later(self, scripted):
+        app = scripted()
+        async with app.run_test(size=(120, 30)) as pilot:
+            await talk(pilot)
+            await pilot.press(*"hello")
+            await until(lambda: chat(app)._engine.counted)
+            assert chat(app)._engine.counted == [(1, "hello")]
 
 
 class TestCommands:
