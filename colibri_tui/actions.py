@@ -68,7 +68,13 @@ COMMANDS = (
     Command("atlas", "Atlas on the whole screen", "The expert map on the whole screen, and back", "f2", footer="Atlas"),
     Command("side", "Side column", "Show or hide the column beside the chat", "ctrl+b", True, "Side"),
     # Conversations
-    Command("new", "New conversation", "Begin a new conversation", "ctrl+n", True, slash=("/new", ":reset")),
+    Command("new", "New conversation", "Begin a new conversation", "ctrl+n", True, slash=("/new",)),
+    Command(
+        "reset",
+        "Wipe the context",
+        "Begin a new conversation; the engine's memory of this one is wiped, also on disk",
+        slash=("/reset", ":reset"),
+    ),
     Command(
         "conversations",
         "Conversations",
@@ -151,12 +157,25 @@ COMMANDS = (
     Command(
         "profile",
         "Switch profile",
-        "Learn into, and start from, another history; restarts the engine",
+        "Learn into, and start from, another history of use",
         slash=("/profile",),
         argument="[NAME]",
         palette=False,
     ),
     Command("theme", "Theme", "Choose colours", "ctrl+t", True, slash=("/theme",), argument="[NAME]"),
+    Command(
+        "ram", "Memory budget", "GB for all that the engine holds; restarts it", slash=("/ram",), argument="[GB|auto]"
+    ),
+    Command(
+        "cap", "Expert slots", "Experts in memory, a layer; restarts the engine", slash=("/cap",), argument="[N|auto]"
+    ),
+    Command(
+        "context",
+        "Context window",
+        "Tokens of the longest conversation; restarts the engine",
+        slash=("/context",),
+        argument="[N|auto]",
+    ),
     Command("plan", "Memory plan", "Show where the memory goes", "f9", slash=("/plan",)),
     Command("view", "Atlas: heat or tiers", "Switch the atlas between use and place", slash=("/view",)),
     Command("order", "Atlas: by number or by use", "Order the experts of each layer", slash=("/order",)),

@@ -49,6 +49,7 @@ class ColibriApp(App[int]):
         # Without colour, colours must be the terminal's own: then Textual leaves them out altogether.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self._launch = launch
+        self._chat: ChatScreen | None = None
         self._ascii_filter = AsciiFilter()
         self._themes: dict[str, ColourTheme] = {}
         self._theme_stamp = stamp(paths.themes_dir())
@@ -98,7 +99,12 @@ class ColibriApp(App[int]):
 
     def get_default_screen(self) -> Screen[None]:
         """Return the chat."""
-        return ChatScreen(self._launch, self.looks, self._problems)
+        self._chat = ChatScreen(self._launch, self.looks, self._problems)
+        return self._chat
+
+    def join(self, timeout: float) -> bool:
+        """Wait until the engine has saved and ended, once the application has; say whether it did in time."""
+        return self._chat is None or self._chat.join(timeout)
 
     def on_mount(self) -> None:
         """Follow changes of the theme, and of the person's theme files."""

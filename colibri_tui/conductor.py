@@ -17,14 +17,13 @@ from colibri_tui.database import StoreError
 from colibri_tui.engine_link import LinkState
 from colibri_tui.excerpts import title_of
 from colibri_tui.journal import Result
-from colibri_tui.profiles import check_name
+from colibri_tui.machine import Machine
 from colibri_tui.session import Prompt, Session
-from colibri_tui.turns import CHOOSE, ENDED, STARTING, Turns
-from colibri_tui.widgets.status_line import Stage
+from colibri_tui.turns import CHOOSE, ENDED
 from engine.errors import EngineError
 
 
-class Conductor(Turns):
+class Conductor(Machine):
     """One per application: everything a person can ask for that changes more than the screen."""
 
     # Models and profiles
@@ -32,50 +31,14 @@ class Conductor(Turns):
     def open(self, folder: Path) -> bool:
         """Load a model with a conversation of its own; say whether it was begun. `come_back` finds the last one."""
         model = self.model
+        self._cut_short()
+        self._keeper.leave()
         if not self._load(lambda: model.load(folder, model.profile)):
             return False
-        self._leave()
+        self._take_queue_back()
         self.session = self._arriving = Session(self._journal, model.key, model.profile)
         self._view.show_conversation([])
         self._view.state_changed()
-        return True
-
-    def use_profile(self, name: str) -> None:
-        """Restart the engine with another learned history; the conversation stays."""
-        model = self.model
-        try:
-            name = check_name(name)
-        except EngineError as error:
-            self._view.tell(str(error), "warning")
-            return
-        model.profile = self.session.profile = name
-        if model.folder is not None and self._load(model.reload):
-            self._view.tell(f"Profile {name}: the engine restarts with what was learned there.")
-        self._view.state_changed()
-
-    def restart(self, *, smaller: bool = False) -> None:
-        """Load the same model again, perhaps within less memory."""
-        if self.model.folder is None:
-            return
-        if smaller:
-            budget = self.model.shrink()
-            self._view.tell(f"The engine restarts with a memory budget of {budget:.1f} GB.")
-        self._load(self.model.reload)
-        self._view.state_changed()
-
-    def _load(self, load: Callable[[], None]) -> bool:
-        """Start the engine; if it cannot be, tell why and return False."""
-        self._cut_short()
-        try:
-            load()
-        except EngineError as error:
-            self._view.tell(str(error), "error", (CHOOSE,))
-            return False
-        self.last_turn = None
-        self._turn = 0
-        self._progress = STARTING
-        self._set(Stage.LOADING)
-        self._view.model_changed()
         return True
 
     # Conversations
@@ -91,6 +54,7 @@ class Conductor(Turns):
             if self._arriving is session:
                 self._arriving = None
                 self.keep_draft(self._draft)
+        self._take_up()
         self._pump()
 
     async def _find(self, session: Session, found: ConversationSummary | None) -> None:
@@ -116,6 +80,14 @@ class Conductor(Turns):
         self.session = Session(self._journal, self.model.key, self.model.profile)
         self._view.show_conversation([])
         self._view.state_changed()
+
+    def reset(self) -> None:
+        """Begin a new conversation; what the engine knows of this one, also on disk, is wiped."""
+        self._cut_short()
+        row = self.session.conversation
+        if row is not None and row.done() and row.exception() is None:
+            self._keeper.forget(row.result())
+        self.new()
 
     async def branch(self) -> None:
         """Go on in a copy of this conversation; the one it was copied from stays as it is."""
@@ -162,7 +134,7 @@ class Conductor(Turns):
     async def delete(self) -> None:
         """Delete this conversation for good, and begin a new one."""
         row = self.session.conversation
-        self.new()
+        self.reset()
         if row is None:
             return
         try:
@@ -193,6 +165,7 @@ class Conductor(Turns):
 
     def forget(self, conversation: int) -> None:
         """A conversation was deleted; if it is this one, begin a new one."""
+        self._keeper.forget(conversation)
         row = self.session.conversation
         if row is not None and row.done() and row.exception() is None and row.result() == conversation:
             self.new()
@@ -205,6 +178,7 @@ class Conductor(Turns):
         if draft.strip() or self.session.queue:
             self._arriving = None
         self.keep_draft(draft)
+        self._keeper.leave()
 
     def keep_draft(self, draft: str) -> None:
         """Store what is written in the composer, and what is queued before it: neither is sent yet."""
@@ -217,16 +191,7 @@ class Conductor(Turns):
         """End what is under way before another conversation takes its place."""
         self._take_queue_back()
         self._cut_short()
-
-    def _cut_short(self) -> None:
-        """End the running turn now, whatever the engine still does about it."""
-        if self.session.running is None:
-            return
-        self._engine.stop()
-        if self.session.has_reply:
-            self._end(*ENDED["user"])
-        else:
-            self._withdraw()
+        self._keeper.leave()
 
     async def ask(self, question: Callable[[Conversations], Result]) -> Result:
         """Put a question to the store of conversations. Raises StoreError."""
@@ -291,9 +256,3 @@ class Conductor(Turns):
             self._view.show_conversation(self.session.messages)
             self._view.show_reply("")
             self._begin(messages)
-
-    def _is_idle(self) -> bool:
-        if self._engine.state is LinkState.READY:
-            return True
-        self._view.tell(f"Not now: {self._stage.value}.")
-        return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from colibri_tui.engine_link import EngineLink
 from colibri_tui.launch import Launch
@@ -21,7 +21,8 @@ SMALLER: Final = 0.75
 class ModelSlot:
     """Starts the engine on a model, with the options that flags, environment and settings give it.
 
-    ready, telemetry: None until the engine has loaded the model. options: those of the last start.
+    ready, telemetry: None until the engine has loaded the model. options: those of the last start. changes: options
+    that were changed since the program began, for this model.
     """
 
     def __init__(self, engine: EngineLink, launch: Launch) -> None:
@@ -33,7 +34,7 @@ class ModelSlot:
         self.key = ""
         self.ready: Ready | None = None
         self.telemetry: Telemetry | None = None
-        self._ram: float | None = None  # GB, asked for after the engine died
+        self.changes: dict[str, Any] = {}
         self._budget: float | None = None  # GB, of the last plan that was made
 
     @property
@@ -50,10 +51,9 @@ class ModelSlot:
         """
         key = model_key(folder)
         options, _ = self._launch.options_for(folder, profile)
-        if folder != self.folder:
-            self._ram = self._budget = None
-        if self._ram is not None:
-            options = replace(options, ram=self._ram)
+        if folder != self.folder and self.folder is not None:
+            self.changes, self._budget = {}, None
+        options = replace(options, **self.changes)
         self.folder, self.key, self.profile, self.options = folder, key, profile, options
         self.ready = self.telemetry = None
         self._engine.start(folder, options)
@@ -62,6 +62,27 @@ class ModelSlot:
         """Start the engine again on the same model. Raises EngineError if the model has gone."""
         assert self.folder is not None
         self.load(self.folder, self.profile)
+
+    def change(self, name: str, value: Any) -> dict[str, Any]:
+        """Use another value of an option from the next load on; return the changes there were before."""
+        before, self.changes = self.changes, {**self.changes, name: value}
+        return before
+
+    def use_profile(self, profile: str) -> tuple[str, bool] | None:
+        """Use another profile; return the history that an engine that is loaded has to go on with, and whether it
+        learns into it. None when the engine has to be loaded, or a person has named its history.
+
+        Raises EngineError for a name that is no profile's.
+        """
+        if self.folder is None:
+            self.profile = profile
+            return None
+        options, _ = self._launch.options_for(self.folder, profile)
+        self.profile = profile
+        if options.usage is not None or options.history is None:
+            return None
+        self.options = replace(self.options, history=options.history, learn=options.learn)
+        return options.history, options.learn
 
     def loaded(self, ready: Ready) -> None:
         """The engine is ready."""
@@ -78,5 +99,5 @@ class ModelSlot:
         before = self._budget or self.options.ram
         if before is None:
             before = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2e9
-        self._ram = self._budget = before * SMALLER
-        return self._ram
+        self.changes["ram"] = self._budget = before * SMALLER
+        return self._budget

@@ -65,6 +65,11 @@ def state_path() -> Path:
     return data_dir() / "state.json"
 
 
+def kept_dir() -> Path:
+    """What the engine remembers of conversations: one folder a model, one file a conversation."""
+    return data_dir() / "state"
+
+
 def kernels_dir() -> Path:
     """Compiled kernels."""
     return cache_dir() / "kernels"

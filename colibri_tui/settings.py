@@ -34,6 +34,7 @@ Origin = Literal["flag", "environment", "settings", "default"]
 
 CONFIG_VARIABLE = "COLIBRI_CONFIG_PATH"
 _SIZE_MAX = 1 << 20
+_GB_MAX = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Settings:
     """What the settings file says; None where it says nothing.
 
     path: the file. engine: option name -> value, checked. theme, profile: names. ascii: draw without block and
-    braille characters.
+    braille characters. keep_state: GB that what the engine remembers of conversations may take on disk; 0: none.
     """
 
     path: Path
@@ -49,10 +50,13 @@ class Settings:
     theme: str | None = None
     profile: str | None = None
     ascii: bool | None = None
+    keep_state: float = 2.0
 
 
-_UI_KEYS: dict[str, type[str] | type[bool]] = {"theme": str, "profile": str, "ascii": bool}
-_KIND = {str: "a text", bool: "true or false"}
+_UI_KEYS: dict[str, type[str] | type[bool] | type[float]] = {
+    "theme": str, "profile": str, "ascii": bool, "keep_state": float,
+}  # fmt: skip
+_KIND = {str: "a text", bool: "true or false", float: "a number"}
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
@@ -71,17 +75,26 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     for name, value in tables.get("engine", {}).items():
         _check_key(name, KNOB, f"{path}: [engine] ", "key")
         engine[name] = _value(KNOB[name], value, f"{path}: [engine] {name}")
-    ui = tables.get("ui", {})
-    for name, value in ui.items():
-        _check_key(name, _UI_KEYS, f"{path}: [ui] ", "key")
-        if type(value) is not _UI_KEYS[name]:
-            raise EngineError(f"{path}: [ui] {name}: {value!r} is not {_KIND[_UI_KEYS[name]]}")
+    ui = {name: _ui_value(name, value, f"{path}: [ui] ") for name, value in tables.get("ui", {}).items()}
     if "profile" in ui:
         try:
             check_name(ui["profile"])
         except EngineError as error:
             raise EngineError(f"{path}: [ui] profile: {error}") from error
     return Settings(path, engine, **ui)
+
+
+def _ui_value(name: str, value: Any, where: str) -> Any:
+    """A value of the table [ui]; numbers are taken with and without a point."""
+    _check_key(name, _UI_KEYS, where, "key")
+    kind = _UI_KEYS[name]
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind:
+        raise EngineError(f"{where}{name}: {value!r} is not {_KIND[kind]}")
+    if kind is float and not 0 <= value <= _GB_MAX:
+        raise EngineError(f"{where}{name}: {value:g} is outside 0..{_GB_MAX:g}")
+    return value
 
 
 def resolve_options(

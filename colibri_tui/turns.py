@@ -11,9 +11,11 @@ from dataclasses import asdict
 from typing import Final
 
 from colibri_tui import engine_link as link
+from colibri_tui import paths
 from colibri_tui.conversations import INTERRUPTED
 from colibri_tui.engine_link import EngineLink, LinkState
 from colibri_tui.journal import Journal
+from colibri_tui.keeper import Keeper
 from colibri_tui.launch import Launch
 from colibri_tui.model_slot import ModelSlot
 from colibri_tui.session import CUT, DONE, ERROR, STOPPED, EngineMessages, Session
@@ -49,6 +51,7 @@ class Turns(ABC):
         self._engine = engine
         self._journal = journal
         self.model = ModelSlot(engine, launch)
+        self._keeper = Keeper(engine, paths.kept_dir(), int(launch.settings.keep_state * 1e9), view.tell)
         self.session = Session(journal, "", launch.profile)
         self.last_turn: Turn | None = None
         self.draft_tokens = 0
@@ -101,6 +104,8 @@ class Turns(ABC):
         try:
             sampling = self.session.settings.sampling(sampling)
             self._turn = self._engine.chat(messages, sampling, continue_final=continue_final)
+            if self.session.conversation is not None:
+                self._keeper.began(self.model.key, self.session.conversation)
         except EngineError as error:  # it died a moment ago, and its last message is on its way
             self._fail(ERROR)
             self._view.tell(str(error), "error")
@@ -146,6 +151,22 @@ class Turns(ABC):
         self._view.end_reply(status, note)
         self._view.turn_ended(turn)
 
+    def _cut_short(self) -> None:
+        """End the running turn now, whatever the engine still does about it."""
+        if self.session.running is None:
+            return
+        self._engine.stop()
+        if self.session.has_reply:
+            self._end(*ENDED["user"])
+        else:
+            self._withdraw()
+
+    def _take_up(self) -> None:
+        """Let the engine take up this conversation where it was left, if that was kept."""
+        row = self.session.conversation
+        if self._arriving is None and row is not None and self.session.messages:
+            self._keeper.take_up(self.model.key, row)
+
     # What the engine says
 
     def hear(self, message: link.EngineMessage) -> None:
@@ -165,6 +186,8 @@ class Turns(ABC):
                 self._hear_turn(message)
             case link.EngineNotice():
                 self._view.tell(message.text)
+            case link.EngineState():
+                self._keeper.heard(message.state)
             case link.EngineError(fatal=True):
                 self._hear_refusal(message)
             case link.EngineError():
@@ -189,6 +212,7 @@ class Turns(ABC):
         gc.collect()
         gc.freeze()
         gc.set_threshold(5_000, 5, 1000)
+        self._take_up()
         self._pump()
         self._view.state_changed()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,12 +17,23 @@ from ..models import resolve_model
 from ..settings import read_state
 from .options import NAME, EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
 
+if TYPE_CHECKING:
+    from ..app import ColibriApp
+
 
 class _ChatCommand(EngineCommand):
     """The command that is meant when none is named."""
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_usage(NAME, "[OPTIONS] [MODEL]")
+
+
+def _wait(app: ColibriApp) -> None:
+    """Let the engine keep the conversation's context, which may take a disk seconds; Ctrl+C gives that up."""
+    with suppress(KeyboardInterrupt):
+        if not app.join(0.5):
+            click.echo("keeping the conversation's context ...", err=True)
+            app.join(60.0)
 
 
 @click.command("(application)", cls=_ChatCommand, hidden=True)
@@ -44,4 +57,5 @@ def chat(ctx: click.Context, model: str | None, profile: str | None) -> int:
 
     app = ColibriApp(start)
     code = app.run()
+    _wait(app)
     return code if code is not None else app.return_code or 0

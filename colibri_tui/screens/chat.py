@@ -84,8 +84,12 @@ class ChatScreen(ChatHabits):
 
     def close(self) -> None:
         """Keep what would be lost with the screen; nothing more is answered."""
-        self._engine.close()
         self.conductor.close(self.composer.draft)
+        self._engine.close()
+
+    def join(self, timeout: float) -> bool:
+        """Wait until the engine has ended; say whether it did in time."""
+        return self._engine.join(timeout)
 
     # Models and conversations
 
@@ -182,6 +186,22 @@ class ChatScreen(ChatHabits):
     def action_new(self) -> None:
         """Begin a new conversation."""
         self.conductor.new()
+
+    def action_reset(self) -> None:
+        """Begin a new conversation; what is known of this one is wiped."""
+        self.conductor.reset()
+
+    def action_ram(self, text: str = "") -> None:
+        """Change the memory budget."""
+        self.conductor.reconfigure("ram", text)
+
+    def action_cap(self, text: str = "") -> None:
+        """Change the expert slots a layer has."""
+        self.conductor.reconfigure("cap", text)
+
+    def action_context(self, text: str = "") -> None:
+        """Change the longest conversation."""
+        self.conductor.reconfigure("context", text)
 
     def action_more(self) -> None:
         """Continue the last answer."""

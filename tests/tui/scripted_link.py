@@ -10,6 +10,7 @@ from engine.errors import EngineError as EngineFailure
 from engine.events import Hits, Plan, Ready, Turn
 from engine.options import EngineOptions
 from engine.text.sampler import Sampling
+from engine.worker import Between
 
 PLAN = Plan(
     budget=4 * 10**9, available=8 * 10**9, dense=1, kv=1, runtime=1, work=1, cache=1, free=1, cap=2, slots=4,
@@ -30,6 +31,7 @@ class Link:
         self.asked: list[tuple[list[dict[str, str]], bool]] = []
         self.samplings: list[Sampling] = []
         self.counted: list[tuple[int, str]] = []
+        self.between: list[Between] = []
         self.stops = 0
         self.broken = False
 
@@ -48,6 +50,12 @@ class Link:
 
     def count(self, number: int, text: str) -> None:
         self.counted.append((number, text))
+
+    def between_turns(self, command: Between) -> bool:
+        if self.state not in (LinkState.READY, LinkState.BUSY):
+            return False
+        self.between.append(command)
+        return True
 
     def stop(self) -> None:
         self.stops += 1

@@ -228,13 +228,16 @@ async def test_a_prompt_over_the_context_comes_back_with_the_numbers(start):
         await ready(app)
 
 
-async def test_another_profile_restarts_the_engine_and_is_remembered(start):
+async def test_another_profile_is_learned_into_without_a_restart_and_remembered(start):
     app = start(reply=SHORT)
     async with app.run_test(size=SIZE) as pilot:
         await ready(app)
         await send(pilot, "/profile coding")
-        assert stage(app) is Stage.LOADING
         assert "Profile coding" in said(app)[-1]
+        await until(lambda: "learning into coding" in said(app))
+        assert stage(app) is Stage.READY
+        await send(pilot, "/restart")
+        await until(lambda: stage(app) is Stage.LOADING)
         await ready(app)
         assert "/coding/" in chat(app)._engine.options.history
         await until(lambda: read_state(paths.state_path()).profile == "coding")
