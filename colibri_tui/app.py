@@ -174,7 +174,7 @@ class ColibriApp(App[int]):
             yield from (
                 SystemCommand(
                     f"Profile: {name}",
-                    "Restart the engine with what was learned there",
+                    "Learn into it, and load what was learned there",
                     partial(screen.action_profile, name),
                 )
                 for name in self._profiles()

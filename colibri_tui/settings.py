@@ -92,7 +92,7 @@ def _ui_value(name: str, value: Any, where: str) -> Any:
         value = float(value)
     if type(value) is not kind:
         raise EngineError(f"{where}{name}: {value!r} is not {_KIND[kind]}")
-    if kind is float and not 0 <= value <= _GB_MAX:
+    if isinstance(value, float) and not 0 <= value <= _GB_MAX:
         raise EngineError(f"{where}{name}: {value:g} is outside 0..{_GB_MAX:g}")
     return value
 

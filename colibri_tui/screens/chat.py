@@ -310,6 +310,7 @@ class ChatScreen(ChatHabits):
     @on(link.EngineText)
     @on(link.EngineTurn)
     @on(link.EngineNotice)
+    @on(link.EngineState)
     @on(link.EngineError)
     @on(link.EngineDied)
     def _hear(self, message: link.EngineMessage) -> None:

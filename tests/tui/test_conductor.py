@@ -428,9 +428,8 @@ class TestModelsAndProfiles:
 
     def test_the_history_is_the_profiles(self, stage):
         stage.conductor.use_profile("coding")
-        first, second = (options.history for _, options in stage.link.started)
-        assert "default" in first
-        assert "coding" in second
+        assert "default" in stage.link.started[0][1].history
+        assert "coding" in stage.conductor.model.options.history
         assert stage.conductor.status.profile == "coding"
         assert "Profile coding" in stage.view.told[-1][0]
 

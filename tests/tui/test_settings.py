@@ -54,6 +54,12 @@ def test_a_file_is_read() -> None:
     assert (found.theme, found.profile, found.ascii) == ("ember", None, True)
 
 
+@pytest.mark.parametrize(("text", "value"), [("", 2.0), ("keep_state = 0", 0.0), ("keep_state = 7.5", 7.5)])
+def test_space_for_what_is_kept_of_conversations(text: str, value: float) -> None:
+    write(f"[ui]\n{text}\n")
+    assert read_settings({}).keep_state == value
+
+
 def test_another_file_may_be_named(tmp_path: Path) -> None:
     write("[ui]\ntheme = 'wrong'\n")
     other = tmp_path / "other.toml"
@@ -80,6 +86,9 @@ def test_another_file_may_be_named(tmp_path: Path) -> None:
         ("[engine]\ncap = [1]\n", "[engine] cap: [1] is not a value for --cap"),
         ("[engine]\nlearn = 'maybe'\n", "[engine] learn: 'maybe' is not yes or no"),
         ("[ui]\nascii = 1\n", "[ui] ascii: 1 is not true or false"),
+        ("[ui]\nkeep_state = true\n", "[ui] keep_state: True is not a number"),
+        ("[ui]\nkeep_state = -1\n", "[ui] keep_state: -1 is outside 0..1e+06"),
+        ("[ui]\nkeep_state = nan\n", "[ui] keep_state: nan is outside"),
         ("[ui]\ntheme = 1\n", "[ui] theme: 1 is not a text"),
         ("[ui]\nprofile = 'a/b'\n", "[ui] profile: profile name 'a/b': '/' is not allowed"),
         ("[ui\n", "not valid TOML: "),
