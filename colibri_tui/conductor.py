@@ -53,7 +53,8 @@ class Conductor(Machine):
         finally:
             if self._arriving is session:
                 self._arriving = None
-                self.keep_draft(self._draft)
+                if not self._view.gone:  # else `close` has seen to it
+                    self.keep_draft(self._draft)
         self._take_up()
         self._pump()
 
