@@ -24,6 +24,7 @@ from .commands.convert import convert
 from .commands.demo import demo
 from .commands.doctor import doctor
 from .commands.options import NAME, Program, write_options
+from .commands.plan import plan
 from .commands.profile import profile
 from .commands.pull import pull
 from .commands.run import run
@@ -76,6 +77,7 @@ cli.add_command(run)
 cli.add_command(demo)
 cli.add_command(pull)
 cli.add_command(convert)
+cli.add_command(plan)
 cli.add_command(doctor)
 cli.add_command(bench)
 cli.add_command(trace)

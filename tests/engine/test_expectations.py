@@ -1,0 +1,80 @@
+"""What is expected of a model that nobody has loaded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.events import Hits
+from engine.expectations import HitRate, Machine, by_chance, expected, forecast, measured, published
+from engine.turn_log import LoggedTurn
+
+MACHINE = Machine(memory=20e9, disk=2e9, direct=True)
+
+
+def turn(cap: int, tokens: int, hits: Hits) -> LoggedTurn:
+    return LoggedTurn(0.0, 10, tokens, hits, Hits(), 0, 0, 1.0, cap, 0, 0)
+
+
+@given(st.sampled_from(["qwen3_moe", "olmoe", "gemma4_text", "unheard_of"]), st.floats(0, 1), st.floats(0, 1))
+def test_more_memory_never_hits_less(family: str, one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    assert 0 <= published(family, low).value <= published(family, high).value <= 1
+
+
+def test_published_values_are_met() -> None:
+    assert published("qwen3_moe", 0.25) == HitRate(0.8, "published for Qwen3-235B-A22B")
+    assert published("olmoe", 0.25).value == 0.46
+    assert published("unheard_of", 0.25).source == "published for other models, on average"
+    assert published("olmoe", 1.0) == HitRate(1.0, "every expert fits")
+
+
+@pytest.mark.parametrize("skew", [0.0, 1.0, 2.0])
+def test_independent_choices_hit_as_often_as_is_said(skew: float) -> None:
+    """A simulation of a least-recently-used cache whose experts are chosen by chance."""
+    random = np.random.default_rng(7)
+    experts, cap, top_k = 60, 20, 4
+    weights = np.arange(1, experts + 1) ** -skew
+    weights /= weights.sum()
+    order: list[int] = []
+    hits = total = 0
+    counts = np.zeros((1, experts), np.int64)
+    for token in range(4000):
+        for expert in random.choice(experts, top_k, replace=False, p=weights).tolist():
+            counts[0, expert] += 1
+            if token > 500:
+                total += 1
+                hits += expert in order[-cap:]
+            if expert in order:
+                order.remove(expert)
+            order.append(expert)
+    assert by_chance(counts, cap, top_k) == pytest.approx(hits / total, abs=0.03)
+
+
+def test_a_history_counts_where_it_promises_more() -> None:
+    counts = np.zeros((3, 64), np.uint32)
+    counts[1, :10] = 1000
+    found = expected("olmoe", 12, 64, 8, counts)
+    assert found.value == 1.0
+    assert found.source == "from your history of 10,000 choices"
+    counts[1, :] = 1000
+    assert expected("olmoe", 12, 64, 8, counts).source == "published for OLMoE"
+
+
+def test_turns_at_the_same_size_come_first() -> None:
+    turns = [turn(12, 150, Hits(10, 60, 30)), turn(12, 150, Hits(0, 80, 20)), turn(40, 900, Hits(0, 1, 99))]
+    assert measured(turns, 12) == HitRate(0.75, "measured in your last 2 turns at this size")
+    assert expected("olmoe", 12, 64, 8, None, turns).value == 0.75
+    assert measured(turns[:1], 12) is None
+    assert expected("olmoe", 64, 64, 8, None, turns).value == 1.0
+
+
+def test_the_slower_of_memory_and_disk_decides() -> None:
+    resident = forecast(1.6e9, 0, 10, MACHINE)
+    assert resident.read_s == 0
+    assert resident.tok_s == pytest.approx(1 / (0.1 + 10 * 40e-6))
+    starved = forecast(1.6e9, 2e9, 10, MACHINE)
+    assert starved.read_s == 1.0
+    assert 0.9 < starved.tok_s < 1
