@@ -155,6 +155,15 @@ COMMANDS = (
     # Model and profile
     Command("models", "Choose a model", "Choose another model", "ctrl+o", True, "Model", ("/model",)),
     Command(
+        "reasoning",
+        "Show or hide reasoning",
+        "What models think before they answer: all of it, or a line",
+        "alt+t",
+        True,
+        slash=("/reasoning",),
+    ),
+    Command("copy_reasoning", "Copy the last reasoning", "Copy what came before an answer", slash=("/copy-reasoning",)),
+    Command(
         "profile",
         "Switch profile",
         "Learn into, and start from, another history of use",

@@ -245,7 +245,7 @@ class Conductor(Machine):
             reply = self.session.messages[-1]
             messages = self.session.continue_reply()
             self._view.show_conversation(self.session.messages[:-1])
-            self._view.show_reply(reply.content)
+            self._view.show_reply(reply)
             self._begin(messages, continue_final=True)
 
     def regenerate(self) -> None:
@@ -255,5 +255,5 @@ class Conductor(Machine):
         elif self._is_idle():
             messages = self.session.regenerate()
             self._view.show_conversation(self.session.messages)
-            self._view.show_reply("")
+            self._view.show_reply(None)
             self._begin(messages)

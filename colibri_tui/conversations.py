@@ -23,6 +23,7 @@ from engine.files import FileLock, reason
 
 from .database import Database, StoreError
 from .excerpts import excerpt, title_of
+from .thought import NO_THOUGHT, Thought
 
 GROWING = "growing"
 INTERRUPTED = "interrupted"
@@ -49,6 +50,15 @@ _MIGRATIONS = (
     (
         "ALTER TABLE conversations ADD COLUMN settings TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE messages ADD COLUMN attachments TEXT NOT NULL DEFAULT ''",
+    ),
+    (
+        "ALTER TABLE messages ADD COLUMN reasoning TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE messages ADD COLUMN reasoning_s REAL NOT NULL DEFAULT 0",
+        "ALTER TABLE messages ADD COLUMN reasoning_tokens INTEGER NOT NULL DEFAULT 0",
+        # Reasoning used to stand in the answer.
+        f"""UPDATE messages SET reasoning = substr(content, 8, instr(content, '</think>') - 8),
+            content = ltrim(substr(content, instr(content, '</think>') + 8), char(10) || ' ')
+            WHERE role = 'assistant' AND content LIKE '<think>%</think>%' AND status <> '{GROWING}'""",
     ),
 )
 
@@ -87,6 +97,7 @@ class StoredMessage:
     stats: dict[str, Any] | None
     created: float
     attachments: str = ""
+    thought: Thought = NO_THOUGHT
 
 
 class Conversations:
@@ -211,13 +222,13 @@ class Conversations:
     def messages(self, conversation: int) -> builtins.list[StoredMessage]:
         """Return the messages of a conversation in order; none if it does not exist."""
         rows = self._database.rows(
-            """SELECT id, role, content, status, note, stats, created, attachments FROM messages
-               WHERE conversation = :conversation ORDER BY id""",
+            """SELECT id, role, content, status, note, stats, created, attachments, reasoning, reasoning_s,
+               reasoning_tokens FROM messages WHERE conversation = :conversation ORDER BY id""",
             conversation=conversation,
         )
         return [
-            StoredMessage(message, role, content, status, note, _stats(stats), created, attachments)
-            for message, role, content, status, note, stats, created, attachments in rows
+            StoredMessage(message, role, content, status, note, _stats(stats), created, attachments, Thought(*thought))
+            for message, role, content, status, note, stats, created, attachments, *thought in rows
         ]
 
     def add(self, conversation: int, role: str, content: str, status: str = "done", *, attachments: str = "") -> int:
@@ -247,9 +258,10 @@ class Conversations:
         status: str | None = None,
         note: str | None = None,
         stats: dict[str, Any] | None = None,
+        thought: Thought | None = None,
     ) -> None:
         """Change what is given of a message. Cheap while it grows; forced to disk when it has ended."""
-        changes: dict[str, str | None] = {}
+        changes: dict[str, str | float | None] = {}
         if content is not None:
             changes["content"] = _text(content)
         if status is not None:
@@ -259,6 +271,9 @@ class Conversations:
             changes["note"] = _text(note)
         if stats is not None:
             changes["stats"] = json.dumps(stats)
+        if thought:
+            changes["reasoning"] = _text(thought.text)
+            changes["reasoning_s"], changes["reasoning_tokens"] = thought.seconds, thought.tokens
         if not changes:
             return
         columns = ", ".join(f"{column} = ?" for column in changes)

@@ -17,6 +17,7 @@ from colibri_tui.attachments import Attachment, with_files
 from colibri_tui.chat_settings import ChatSettings
 from colibri_tui.conversations import GROWING, INTERRUPTED, StoredMessage
 from colibri_tui.journal import Journal, Row, known
+from colibri_tui.thought import NO_THOUGHT, Thought
 
 Role = Literal["user", "assistant"]
 DONE, CUT, STOPPED, ERROR = "done", "cut", "stopped", "error"
@@ -51,12 +52,14 @@ class Said:
     note: str = ""
     stats: dict[str, Any] | None = None
     files: tuple[Attachment, ...] = ()
+    thought: Thought = NO_THOUGHT
 
 
 @dataclass(slots=True)
 class Running:
     """The turn under way. `reply` is None until its first token; `base` is what a continued reply had.
 
+    thinking: when the reasoning that goes on now began, by the session's clock; None while there is none.
     replaces: what this turn takes the place of, put back if the turn ends without a reply. prompted: whether it began
     with a prompt of its own.
     """
@@ -65,6 +68,7 @@ class Running:
     base: str = ""
     parts: list[str] = field(default_factory=list)
     saved_at: float = 0.0
+    thinking: float | None = None
     replaces: tuple[Said, ...] = ()
     prompted: bool = False
 
@@ -98,7 +102,7 @@ class Session:
         self.conversation = known(conversation)
         self.settings = chat_settings.load(settings)
         self.messages = [
-            Said(m.role, m.content, known(m.id), m.status, m.note, m.stats, attachments.load(m.attachments))
+            Said(m.role, m.content, known(m.id), m.status, m.note, m.stats, attachments.load(m.attachments), m.thought)
             for m in stored
             if m.status not in (WITHDRAWN, REPLACED)
         ]
@@ -137,7 +141,7 @@ class Session:
             and bool(self.messages)
             and self.messages[-1].role == "assistant"
             and self.messages[-1].status in CONTINUABLE
-            and bool(self.messages[-1].content)
+            and bool(self.messages[-1].content or self.messages[-1].thought.text)
         )
 
     def continue_reply(self) -> EngineMessages:
@@ -159,7 +163,10 @@ class Session:
         return self.engine_messages()
 
     def engine_messages(self) -> EngineMessages:
-        """Return the system prompt and the conversation as roles in turn: what one side said in a row is joined."""
+        """Return the system prompt and the conversation as roles in turn: what one side said in a row is joined.
+
+        Reasoning goes along apart, for templates that want it.
+        """
         joined: EngineMessages = []
         if self.settings.system:
             joined.append({"role": "system", "content": self.settings.system})
@@ -169,23 +176,43 @@ class Session:
                 joined[-1]["content"] += "\n\n" + content
             else:
                 joined.append({"role": said.role, "content": content})
+                if said.thought.text.strip():
+                    joined[-1]["reasoning_content"] = said.thought.text
         return joined
 
     # The reply
 
-    def feed(self, text: str) -> None:
-        """Add to the reply; the first call begins it. Written down about once a second."""
-        running = self._turn()
+    def feed(self, text: str, reasoning: str = "", before: int = 0) -> None:
+        """Add to the reply; the first call begins it. Written down about once a second.
+
+        reasoning: more of what comes before the answer. before: tokens that came before the answer's first word.
+        """
+        running, now = self._turn(), self._now()
         running.parts.append(text)
-        if running.reply is None:
+        reply = running.reply
+        if reply is None:
             assert self.conversation is not None
             row = self._journal.add(self.conversation, "assistant", text, GROWING)
-            running.reply = Said("assistant", text, row, GROWING)
-            self.messages.append(running.reply)
-            running.saved_at = self._now()
-        elif self._now() - running.saved_at >= SAVE_SECONDS:
-            running.saved_at = self._now()
-            self._journal.update(running.reply.row, content=running.content, status=GROWING)
+            reply = running.reply = Said("assistant", text, row, GROWING)
+            self.messages.append(reply)
+            running.saved_at = now
+        if reasoning or running.thinking is not None:
+            spent = now - running.thinking if running.thinking is not None else 0.0
+            reply.thought = reply.thought.grown(reasoning, spent, before)
+            running.thinking = None if text else now
+        if now - running.saved_at >= SAVE_SECONDS:
+            running.saved_at = now
+            self._journal.update(reply.row, content=running.content, status=GROWING, thought=reply.thought)
+
+    @property
+    def thought(self) -> Thought:
+        """What was thought before the reply under way."""
+        return self.running.reply.thought if self.running is not None and self.running.reply is not None else NO_THOUGHT
+
+    @property
+    def thinking(self) -> bool:
+        """Whether the reply under way is still reasoning."""
+        return self.running is not None and self.running.thinking is not None
 
     @property
     def has_reply(self) -> bool:
@@ -198,8 +225,12 @@ class Session:
         reply = running.reply
         if reply is None:
             raise ValueError("a turn without a reply is withdrawn, not finished")
+        if running.thinking is not None:
+            reply.thought = reply.thought.grown("", self._now() - running.thinking, 0)
         reply.content, reply.status, reply.note, reply.stats = running.content, status, note, stats
-        self._journal.update(reply.row, content=reply.content, status=status, note=note, stats=stats)
+        self._journal.update(
+            reply.row, content=reply.content, status=status, note=note, stats=stats, thought=reply.thought
+        )
         return reply
 
     def withdraw(self) -> str:

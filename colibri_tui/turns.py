@@ -33,6 +33,7 @@ ENDED: Final[dict[StopReason, tuple[str, str]]] = {
 }
 STARTING: Final = ("starting the engine", 0, 0)
 NO_WORDS: Final = "the model ended its answer without a word"
+NO_ANSWER: Final = "the model ended after its reasoning, without an answer"
 RESTART: Final = ("restart", "restart")
 RESTART_SMALLER: Final = ("restart_smaller", "restart with less memory")
 CHOOSE: Final = ("models", "choose a model")
@@ -147,7 +148,9 @@ class Turns(ABC):
     def _end(self, status: str, note: str, turn: Turn | None = None) -> None:
         """End the running answer."""
         self._turn = 0
-        self.session.finish(status, note, asdict(turn) if turn else None)
+        reply = self.session.finish(status, note, asdict(turn) if turn else None)
+        if reply.thought.text.strip():
+            self._view.show_reasoning("", reply.thought.label())
         self._view.end_reply(status, note)
         self._view.turn_ended(turn)
 
@@ -228,7 +231,10 @@ class Turns(ABC):
         """More of the answer."""
         if message.turn != self._turn:
             return
-        self.session.feed(message.text)
+        self.session.feed(message.text, message.reasoning, message.before)
+        thought = self.session.thought
+        if thought.text.strip():
+            self._view.show_reasoning(message.reasoning, thought.label(growing=self.session.thinking))
         self._view.show_text(message.text)
         if self._stage is Stage.PROMPT:
             self._set(Stage.ANSWERING)
@@ -245,7 +251,8 @@ class Turns(ABC):
                 if not self.session.has_reply:
                     self.session.feed("")
                 status, note = ENDED[turn.stop]
-                self._end(status, note if message.text or note else NO_WORDS, turn)
+                silent = NO_ANSWER if self.session.thought.text.strip() else NO_WORDS
+                self._end(status, note if message.text or note else silent, turn)
         self._rest()
 
     def _hear_refusal(self, message: link.EngineError) -> None:

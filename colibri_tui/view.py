@@ -25,11 +25,14 @@ class View(Protocol):
     def show_prompt(self, said: Said) -> None:
         """Show a prompt, and the place where its answer will appear."""
 
-    def show_reply(self, base: str) -> None:
-        """Show the place where an answer will appear; `base` is what it has already."""
+    def show_reply(self, reply: Said | None) -> None:
+        """Show the place where an answer will appear, with what it has already."""
 
     def show_progress(self, text: str, fraction: float) -> None:
         """Say what happens before the first token."""
+
+    def show_reasoning(self, text: str, label: str) -> None:
+        """Add to what is thought before the answer; `label` says how long it took so far."""
 
     def show_text(self, text: str) -> None:
         """Add to the answer."""

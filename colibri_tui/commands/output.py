@@ -48,11 +48,15 @@ class JsonOutput:
 class TextOutput:
     """The answer on `out`; notices and the turn's figures on `err`, unless `quiet`.
 
-    A terminal gets nothing that it would obey; a file or a pipe gets the answer as it is.
+    A terminal gets nothing that it would obey; a file or a pipe gets the answer as it is. reasoning: what is thought
+    before the answer is printed as well, between `<think>` and `</think>`.
     """
 
-    def __init__(self, out: TextIO, err: TextIO, progress: Progress, *, quiet: bool) -> None:
+    def __init__(self, out: TextIO, err: TextIO, progress: Progress, *, quiet: bool, reasoning: bool = False) -> None:
         self._out, self._err, self._progress, self._quiet = out, err, progress, quiet
+        self._shows_reasoning = reasoning
+        self._thought = 0  # tokens before the answer's first word
+        self._thinking = False
         self._cleaner = StreamCleaner() if out.isatty() else None
         self._line_open = False
 
@@ -63,17 +67,39 @@ class TextOutput:
                 self._progress.show(stage, done, total)
             case Prefill(done, total):
                 self._progress.show("reading the prompt", done, total)
-            case Token(_, text):
-                self._write(self._cleaner.feed(text) if self._cleaner else text)
+            case Token():
+                self._tell_token(event)
             case Notice(text):
                 self._remark(text)
             case Ready():
                 self._progress.clear()
             case Turn():
                 self._write(self._cleaner.finish() if self._cleaner else "")
+                silent = self._thinking
+                self._end_reasoning()
                 if self._line_open:
                     self._write("\n")
-                self._remark(summary(event))
+                self._remark(summary(event) + (", no answer after the reasoning" if silent else ""))
+
+    def _tell_token(self, token: Token) -> None:
+        if token.reasoning:
+            if not self._thinking and self._shows_reasoning:
+                self._write("<think>\n")
+            self._thinking = True
+            self._thought += 1
+            if self._shows_reasoning:
+                text = token.reasoning if self._line_open else token.reasoning.lstrip("\n")
+                self._write(self._cleaner.feed(text) if self._cleaner else text)
+            else:
+                self._progress.show(f"thinking, {self._thought} tokens", 0, 0)
+        if token.text:
+            self._end_reasoning()
+            self._write(self._cleaner.feed(token.text) if self._cleaner else token.text)
+
+    def _end_reasoning(self) -> None:
+        if self._thinking and self._shows_reasoning:
+            self._write(("\n" if self._line_open else "") + "</think>\n\n")
+        self._thinking = False
 
     def _write(self, text: str) -> None:
         self._progress.clear()

@@ -59,7 +59,7 @@ def run_prompt(factory: Factory, folder: Path, options: EngineOptions, request: 
         sampling: Sampling = replace(engine.defaults, **request.sampling)
         prompt = request.prompt(engine)
         with _stopping(engine) as interrupted:
-            for event in engine.generate(prompt, **asdict(sampling)):
+            for event in engine.generate(prompt, chat=bool(request.messages), **asdict(sampling)):
                 output.tell(event)
     return INTERRUPTED if interrupted else 0
 
@@ -100,6 +100,7 @@ def _ids(_ctx: click.Context, _param: click.Parameter, text: str | None) -> list
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", envvar="SEED", help="makes the answer repeatable")
 @click.option("--system", metavar="TEXT", help="the system prompt")
 @click.option("--raw", is_flag=True, help="continue the text: no chat template")
+@click.option("--show-reasoning", is_flag=True, help="print what is thought before the answer too, in <think> tags")
 @click.option("--json", "as_json", is_flag=True, help="print events, one JSON object a line")
 @click.option("--quiet", "-q", is_flag=True, help="print the answer and nothing else")
 @profile_option
@@ -115,6 +116,7 @@ def run(
     ids: list[int] | None,
     system: str | None,
     raw: bool,
+    show_reasoning: bool,
     as_json: bool,
     quiet: bool,
     profile: str | None,
@@ -128,6 +130,8 @@ def run(
         raise click.UsageError("--ids takes the place of PROMPT, --system and --raw", ctx)
     if raw and system is not None:
         raise click.UsageError("--raw continues plain text, which has no --system", ctx)
+    if (raw or ids is not None) and "template" in given_flags(ctx):
+        raise click.UsageError("--raw and --ids use no --template", ctx)
     request = Request(ids=ids, sampling={name: value for name, value in sampling.items() if value is not None})
     if ids is None:
         text = _prompt(ctx, prompt)
@@ -141,7 +145,9 @@ def run(
     folder = model_folder(model, quiet=quiet)
     options, _ = start.options_for(folder)
     output: Output = (
-        JsonOutput(sys.stdout, progress) if as_json else TextOutput(sys.stdout, sys.stderr, progress, quiet=quiet)
+        JsonOutput(sys.stdout, progress)
+        if as_json
+        else TextOutput(sys.stdout, sys.stderr, progress, quiet=quiet, reasoning=show_reasoning)
     )
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")

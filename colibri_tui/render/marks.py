@@ -45,6 +45,7 @@ class Mark(StrEnum):
 
     USER = "message--user"
     PROMPT = "message--prompt"
+    REASONING = "message--reasoning"
     NOTE = "message--note"
     INFORMATION = "message--information"
     WARNING = "message--warning"

@@ -258,6 +258,17 @@ class ChatScreen(ChatHabits):
         ready = self.conductor.model.ready
         self.tell(plan_text(ready) if ready else "There is no memory plan before a model is loaded.")
 
+    def action_reasoning(self) -> None:
+        """Show what models thought before their answers, or a line for it."""
+        self.transcript.toggle_reasoning()
+
+    def action_copy_reasoning(self) -> None:
+        """Copy what was thought before the last answer."""
+        if reasoning := self.transcript.last_reasoning():
+            self.copy(reasoning)
+        else:
+            self.notify("There is no reasoning to copy")
+
     async def action_quit(self) -> None:
         """End the program."""
         await self.app.action_quit()

@@ -118,14 +118,21 @@ class ChatView(Screen[None]):
         self.transcript.add_user(said.content, _attached(said))
         self.transcript.start_reply()
 
-    def show_reply(self, base: str) -> None:
+    def show_reply(self, reply: Said | None) -> None:
         """Show the place where an answer will appear, with what it has already."""
         self.transcript.start_reply()
-        self.transcript.feed(base)
+        if reply is not None:
+            if reply.thought.text.strip():
+                self.show_reasoning(reply.thought.text, reply.thought.label())
+            self.transcript.feed(reply.content)
 
     def show_progress(self, text: str, fraction: float) -> None:
         """Say what happens before the first token."""
         self.transcript.set_progress(text, fraction)
+
+    def show_reasoning(self, text: str, label: str) -> None:
+        """Add to what is thought before the answer."""
+        self.transcript.feed_reasoning(text, label)
 
     def show_text(self, text: str) -> None:
         """Add to the answer."""
@@ -235,7 +242,8 @@ def _ended(status: str) -> ReplyStatus:
 def _shown(said: Said) -> TranscriptMessage:
     """Return a message as the transcript takes it."""
     role: Literal["user", "assistant"] = "user" if said.role == "user" else "assistant"
-    return TranscriptMessage(role, said.content, _ended(said.status), said.note or _attached(said))
+    note, thought = said.note or _attached(said), said.thought
+    return TranscriptMessage(role, said.content, _ended(said.status), note, thought.text.strip(), thought.label())
 
 
 def _attached(said: Said) -> str:

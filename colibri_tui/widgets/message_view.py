@@ -17,6 +17,7 @@ from colibri_tui.render.inline import plain
 from colibri_tui.render.markdown import markdown
 from colibri_tui.render.marks import Mark
 from colibri_tui.render.rows import Block, Parts, Row
+from colibri_tui.widgets.reasoning import Reasoning, with_answer
 from colibri_tui.widgets.row_view import RowView
 
 Role = Literal["user", "assistant", "notice", "error"]
@@ -47,13 +48,16 @@ _UNFINISHED: Final[dict[ReplyStatus, tuple[str, Mark]]] = {
 class TranscriptMessage:
     """A message as it is kept: what was said, and how an answer ended.
 
-    status matters for answers only; a note is one line under the text.
+    status and reasoning matter for answers only; a note is one line under the text. thought: what the line that stands
+    for the reasoning says.
     """
 
     role: Role
     content: str
     status: ReplyStatus = "done"
     note: str = ""
+    reasoning: str = ""
+    thought: str = ""
 
 
 class MessageView(RowView):
@@ -79,13 +83,23 @@ class MessageView(RowView):
         *,
         severity: Severity = "information",
         actions: Sequence[tuple[str, str]] = (),
+        opened: bool = False,
     ) -> None:
+        """opened: whether the reasoning is shown."""
         if message.role == "error":
             severity = "error"
         gutter = _GUTTERS.get(message.role)
         super().__init__(_NOTICE_GUTTERS[severity] if gutter is None else gutter)
         self.message = message
-        self.blocks = message_blocks(message, severity, actions)
+        self.reasoning = Reasoning(message.reasoning, message.thought, opened=opened) if message.reasoning else None
+        self._answer = message_blocks(message, severity, actions)
+        self.blocks = with_answer(self.reasoning, self._answer)
+
+    def open_reasoning(self, opened: bool) -> None:
+        """Show the reasoning, or one line for it."""
+        if self.reasoning is not None:
+            self.reasoning.fold(opened)
+            self.show_blocks(with_answer(self.reasoning, self._answer))
 
     @property
     def source(self) -> str:
@@ -93,12 +107,15 @@ class MessageView(RowView):
         return clean(self.message.content, tab_size=None)
 
     def on_click(self, event: Click) -> None:
-        """Pass on clicks on a notice's actions and on the heads of code."""
+        """Open or close the reasoning; pass on clicks on a notice's actions and on the heads of code."""
         key = event.style.meta.get(_ACTION)
         row = self.row_at(event.y)
         if isinstance(key, str):
             event.stop()
             self.post_message(self.ActionPressed(key))
+        elif row is not None and self.reasoning is not None and self.lines[event.y].number == 0:
+            event.stop()
+            self.open_reasoning(not self.reasoning.opened)
         elif row is not None and row.code:
             event.stop()
             self.post_message(self.CodePressed(row.code))

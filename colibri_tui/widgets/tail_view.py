@@ -15,6 +15,7 @@ from colibri_tui.render.marks import Mark
 from colibri_tui.render.rows import EMPTY, Block, Row
 from colibri_tui.render.stream import MarkdownStream
 from colibri_tui.widgets.message_view import MessageView, ReplyStatus, TranscriptMessage, note_blocks
+from colibri_tui.widgets.reasoning import Reasoning, with_answer
 
 SHARE: Final = 8
 """After t seconds of drawing the next drawing waits for this many times t: it never takes all of the screen's time."""
@@ -24,13 +25,16 @@ _BAR: Final = 40
 class TailView(MessageView):
     """A message that still grows. Once finished it stays where it is, like any other message."""
 
-    def __init__(self) -> None:
-        super().__init__(TranscriptMessage("assistant", ""))
+    def __init__(self, *, opened: bool = False) -> None:
+        """opened: whether the reasoning is shown."""
+        super().__init__(TranscriptMessage("assistant", ""), opened=opened)
+        self._opened = opened
         self._stream: MarkdownStream | None = MarkdownStream()
         self._pending: list[str] = []
         self._due = 0.0
         self._timer: Timer | None = None
         self._empty: list[Block] = [Prose([EMPTY])]
+        self._drawn = False  # whether any of the answer is on screen
         self.blocks = self._empty
         self._cursor = True
 
@@ -47,12 +51,38 @@ class TailView(MessageView):
 
         fraction: 0..1 draws a bar, None none.
         """
-        if self._stream is None or self._pending or self._stream.source:
+        if self._stream is None or self._pending or self._stream.source or self.reasoning is not None:
             return
         if text:
             self.show_blocks([Progress(clean(text), fraction)])
         else:
             self.show_blocks(self._empty, cursor=True)
+
+    def feed_reasoning(self, text: str, label: str) -> None:
+        """Add to what is thought before the answer; `label` says how long it took so far."""
+        if self._stream is None or (not text and label == self.message.thought):
+            return
+        if self.reasoning is None:
+            self.reasoning = Reasoning("", label, opened=self._opened)
+            first = 0
+        else:
+            first = len(self.reasoning.blocks)
+        first = min(first, self.reasoning.feed(text, label))
+        self.message = replace(self.message, reasoning=self.message.reasoning + text, thought=label)
+        self._show(self._stream.blocks, first)
+
+    def open_reasoning(self, opened: bool) -> None:
+        """Show the reasoning, or one line for it."""
+        self._opened = opened
+        if self._stream is None:
+            super().open_reasoning(opened)
+        elif self.reasoning is not None:
+            self.reasoning.fold(opened)
+            self._show(self._stream.blocks, 0)
+
+    def _show(self, answer: list[Block], first: int) -> None:
+        """Show the answer so far below the reasoning; first: the first block of both that changed."""
+        self.show_blocks(with_answer(self.reasoning, answer), first, cursor=True)
 
     def feed(self, text: str) -> None:
         """Add text to the answer.
@@ -73,10 +103,13 @@ class TailView(MessageView):
         """End the answer and return it."""
         if (stream := self._stream) is not None:
             self._draw()
-            first = stream.finish() if self.blocks is stream.blocks else 0
+            first = stream.finish() if self._drawn else 0
             self._stream = None
             self.message = replace(self.message, content=stream.source, status=status, note=note)
-            self.show_blocks([*stream.blocks, *note_blocks(status, note)], first)
+            self._answer = [*stream.blocks, *note_blocks(status, note)]
+            if self.reasoning is not None:
+                first = min(self.reasoning.end(self.message.thought), len(self.reasoning.blocks) + first)
+            self.show_blocks(with_answer(self.reasoning, self._answer), first)
         return self.message
 
     def _draw(self) -> None:
@@ -89,7 +122,11 @@ class TailView(MessageView):
         first = stream.feed("".join(self._pending))
         self._pending.clear()
         if stream.blocks:
-            self.show_blocks(stream.blocks, first if self.blocks is stream.blocks else 0, cursor=True)
+            if self.reasoning is not None and not self._drawn:
+                self.reasoning.relabel(self.message.thought)
+            above = len(self.reasoning.blocks) + 1 if self.reasoning is not None and self._drawn else 0
+            self._show(stream.blocks, above + first if self._drawn else above)
+            self._drawn = True
             self.paint_ahead(self.screen.size.height)
         ended = perf_counter()
         self._due = ended + SHARE * (ended - started)

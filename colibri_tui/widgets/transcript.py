@@ -44,6 +44,7 @@ class Transcript(Widget):
 
     - **PgUp**, **PgDn**, **Shift+Up**, **Shift+Down** and the wheel scroll without leaving the prompt
     - at the top, scrolling further up loads earlier messages
+    - what a model thought before its answer is one line; a click on it shows all, **Alt+T** all of all answers
     - drag to select; **copy** above a piece of code copies it as it was written
     """
 
@@ -72,6 +73,7 @@ class Transcript(Widget):
         self._prepared = False
         self._finder = Finder(self._log)
         self._chosen: MessageView | None = None
+        self._opened = False  # whether reasoning is shown
 
     def compose(self) -> ComposeResult:
         """The column of messages, and a badge over its corner."""
@@ -91,7 +93,7 @@ class Transcript(Widget):
         self.clear()
         self._messages = list(messages)
         self._first = max(len(self._messages) - MOUNTED, 0)
-        self._log.mount_all(MessageView(message) for message in self._messages[self._first :])
+        self._log.mount_all(map(self._view_of, self._messages[self._first :]))
         self._show_earlier()
 
     def clear(self) -> None:
@@ -124,7 +126,7 @@ class Transcript(Widget):
         if not self._first:
             return False
         stop, self._first = self._first, max(self._first - MOUNTED, 0)
-        views = [MessageView(message) for message in self._messages[self._first : stop]]
+        views = [*map(self._view_of, self._messages[self._first : stop])]
         self._log.mount_all(views, after=self._earlier)
         self._finder.mark(views)
         self._show_earlier()
@@ -133,6 +135,17 @@ class Transcript(Widget):
     def last_answer(self) -> str:
         """Return the source of the newest answer, of the running one if it has text; "" if there is none."""
         return next((text for text in self._answers() if text), "")
+
+    def last_reasoning(self) -> str:
+        """Return what was thought before the newest answer that has any; "" if there is none."""
+        found = [self._tail.message] if self._tail is not None else []
+        return next((said.reasoning.strip() for said in (*found, *reversed(self._messages)) if said.reasoning), "")
+
+    def toggle_reasoning(self) -> None:
+        """Show the reasoning of all answers, or a line for each."""
+        self._opened = not self._opened
+        for view in self._log.query_children(MessageView):
+            view.open_reasoning(self._opened)
 
     def code_blocks(self) -> list[str]:
         """Return the pieces of code in all answers as they were written, the newest last."""
@@ -201,13 +214,18 @@ class Transcript(Widget):
             self._prepared = True
             self.run_worker(prepare, thread=True, exit_on_error=False)
         if self._tail is None:
-            self._tail = TailView()
+            self._tail = TailView(opened=self._opened)
             self._log.mount(self._tail)
 
     def set_progress(self, text: str, fraction: float | None = None) -> None:
         """Say what happens before the first token, with a bar if `fraction` (0..1) is known; "" clears it."""
         if self._tail is not None:
             self._tail.set_progress(text, fraction)
+
+    def feed_reasoning(self, text: str, label: str) -> None:
+        """Add to what is thought before the running answer; `label` says how long it took so far."""
+        if self._tail is not None:
+            self._tail.feed_reasoning(text, label)
 
     def feed(self, text: str) -> None:
         """Add text to the running answer."""
@@ -273,6 +291,9 @@ class Transcript(Widget):
         for message in reversed(self._messages):
             if message.role == "assistant":
                 yield message.content
+
+    def _view_of(self, message: TranscriptMessage) -> MessageView:
+        return MessageView(message, opened=self._opened)
 
     def _add(
         self, message: TranscriptMessage, severity: Severity = "information", actions: Sequence[tuple[str, str]] = ()

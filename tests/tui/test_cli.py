@@ -74,6 +74,16 @@ class TestRun:
     def test_quiet_says_nothing_else(self, home: dict[str, str], model: Path) -> None:
         assert run(["run", model, "hello", "--quiet", "--max-tokens", "2"], home) == ("A router\n", "")
 
+    def test_reasoning_stays_out_of_the_answer(self, home: dict[str, str], tmp_path: Path) -> None:
+        model = write_model(tmp_path / "thinks", reasoning="Let me see.", reply="It is.")
+        assert run(["run", model, "hello", "-q"], home) == ("It is.\n", "")
+        assert run(["run", model, "hello", "-q", "--raw"], home) == ("It is.\n", "")
+        shown = "<think>\nLet me see.\n</think>\n\nIt is.\n"
+        assert run(["run", model, "hello", "-q", "--show-reasoning"], home) == (shown, "")
+        told = [event for event in events([model, "hello"], home) if event["event"] == "token"]
+        assert [token["text"] for token in told] == ["", "", "", "It", " is."]
+        assert [token.get("reasoning") for token in told] == ["Let", " me", " see.", None, None]
+
     def test_a_cut_answer_says_so(self, home: dict[str, str], model: Path) -> None:
         _, err = run(["run", model, "hello", "--max-tokens", "2"], home)
         assert "cut at the token limit" in err
@@ -252,6 +262,7 @@ class TestRefusals:
             (["run", "demo", "hello", "--ids", "1"], "--ids takes the place of PROMPT"),
             (["run", "demo", "--ids", "1,x"], "'1,x' is not a list of token ids"),
             (["run", "demo", "hello", "--raw", "--system", "x"], "no --system"),
+            (["run", "demo", "hello", "--raw", "--template", "x.jinja"], "use no --template"),
             (["run", "demo", "hello", "--max-tokens", "0"], "'--max-tokens'"),
             (["run", "demo", "hello", "--loud"], "'--loud'"),
             (["demo", "again"], "unexpected extra argument"),

@@ -45,6 +45,7 @@ class Screen:
         self.ended: list[tuple[str, str]] = []
         self.turns: list[Turn | None] = []
         self.progress = ""
+        self.thoughts: list[str] = []
 
     def show_conversation(self, messages) -> None:
         self.lines = [said.content for said in messages]
@@ -52,8 +53,12 @@ class Screen:
     def show_prompt(self, said) -> None:
         self.lines += [said.content, ""]
 
-    def show_reply(self, base) -> None:
-        self.lines.append(base)
+    def show_reply(self, reply) -> None:
+        self.lines.append(reply.content if reply else "")
+        self.thoughts = [reply.thought.label()] if reply else []
+
+    def show_reasoning(self, text, label) -> None:
+        self.thoughts += [text, label]
 
     def show_progress(self, text, fraction) -> None:
         self.progress = text
@@ -539,3 +544,28 @@ class TestConversations:
         stage.conductor.forget(number)
         assert stage.view.lines == []
         assert stage.conductor.session.conversation is None
+
+
+def test_reasoning_is_shown_apart_and_says_how_long_it_takes(opened):
+    opened.ready()
+    opened.conductor.submit("hello")
+    opened.hear(EngineText(1, "", 1, "\n", 1))
+    assert opened.view.thoughts == []
+    opened.hear(EngineText(1, "", 2, "let me", 2))
+    assert opened.view.thoughts[0] == "let me"
+    assert opened.view.thoughts[1].startswith("thinking")
+    opened.hear(EngineText(1, "It is", 1))
+    assert opened.view.thoughts[-1].startswith("thought for")
+    assert opened.view.lines[-1] == "It is"
+    opened.done(text="It is")
+    assert opened.view.ended == [("done", "")]
+
+
+def test_reasoning_without_an_answer_says_so(opened):
+    opened.ready()
+    opened.conductor.submit("hello")
+    opened.hear(EngineText(1, "", 1, "let me", 1))
+    opened.done(text="")
+    assert opened.view.thoughts[-1].startswith("thought for")
+    assert opened.view.ended == [("done", "the model ended after its reasoning, without an answer")]
+    assert opened.stored() == [("user", "hello", "done"), ("assistant", "", "done")]

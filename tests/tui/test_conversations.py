@@ -367,6 +367,30 @@ store.close()
         assert only_message(store, store.latest().id).content == "longer"
 
 
+FIRST_VERSION = """
+    CREATE TABLE conversations (id INTEGER PRIMARY KEY AUTOINCREMENT, title TEXT NOT NULL, model TEXT NOT NULL,
+        profile TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL);
+    CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, conversation INTEGER NOT NULL, role TEXT NOT NULL,
+        content TEXT NOT NULL, status TEXT NOT NULL, note TEXT NOT NULL DEFAULT '', stats TEXT, writer TEXT,
+        created REAL NOT NULL);
+    CREATE TABLE drafts (conversation INTEGER UNIQUE, content TEXT NOT NULL);
+    INSERT INTO conversations VALUES (1, 'old', 'm', 'default', 0, 0);
+    INSERT INTO messages (conversation, role, content, status, created) VALUES
+        (1, 'user', '<think>mine</think>', 'done', 0), (1, 'assistant', '<think>\nhm\n</think>\n\nIt is', 'done', 0),
+        (1, 'assistant', '<think>cut', 'cut', 0), (1, 'assistant', 'plain', 'done', 0);
+    PRAGMA user_version = 1;
+"""
+
+
+def test_reasoning_leaves_the_answers_of_an_older_database(path: Path) -> None:
+    path.parent.mkdir()
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.executescript(FIRST_VERSION)
+    with contextlib.closing(Conversations(path)) as store:
+        said = [(message.content, message.thought.text) for message in store.messages(1)]
+    assert said == [("<think>mine</think>", ""), ("It is", "\nhm\n"), ("<think>cut", ""), ("plain", "")]
+
+
 def test_a_newer_or_foreign_database_is_refused_and_left_alone(path: Path) -> None:
     path.parent.mkdir()
     with contextlib.closing(sqlite3.connect(path)) as database:

@@ -78,6 +78,58 @@ def test_a_growing_reply_is_written_down_once_a_second(session, journal, clock):
     assert stored(journal, session)[-1] == ("assistant", "abc", "growing")
 
 
+def thoughts(journal, session):
+    number = session.conversation.result()
+    stored = journal.ask(lambda store: store.messages(number)).result()[-1].thought
+    return stored.text, stored.seconds, stored.tokens
+
+
+def test_reasoning_is_kept_apart_from_the_answer(session, journal, clock):
+    session.prompt(Prompt("hello"))
+    session.feed("", "\nlet", 1)
+    assert session.thinking
+    clock.now = 2.0
+    session.feed("", " me", 1)
+    assert stored(journal, session)[-1] == ("assistant", "", "growing")
+    assert thoughts(journal, session) == ("\nlet me", 2.0, 2)
+    clock.now = 3.0
+    session.feed("It", "", 1)
+    assert not session.thinking
+    clock.now = 9.0
+    reply = answer(session, " is")
+    assert (reply.content, reply.thought.text) == ("It is", "\nlet me")
+    assert stored(journal, session)[-1] == ("assistant", "It is", DONE)
+    assert thoughts(journal, session) == ("\nlet me", 3.0, 3)
+    said = session.prompt(Prompt("more"))[1]
+    assert said == {"role": "assistant", "content": "It is", "reasoning_content": "\nlet me"}
+
+
+def test_an_answer_stopped_while_it_was_reasoning_goes_on_there(session, journal, clock):
+    session.prompt(Prompt("hello"))
+    session.feed("", "let", 1)
+    clock.now = 2.0
+    answer(session, status=STOPPED)
+    assert thoughts(journal, session) == ("let", 2.0, 1)
+    assert session.can_continue
+    again = Session(journal, "model-1", "default", clock)
+    again.load(1, journal.ask(lambda store: store.messages(1)).result())
+    assert again.can_continue
+    assert again.continue_reply()[-1] == {"role": "assistant", "content": "", "reasoning_content": "let"}
+    again.feed("", " me", 1)
+    clock.now = 5.0
+    again.feed("It is", "", 0)
+    again.finish(DONE)
+    assert thoughts(journal, again) == ("let me", 5.0, 2)
+    assert stored(journal, again)[-1] == ("assistant", "It is", DONE)
+
+
+def test_blank_reasoning_is_none(session):
+    session.prompt(Prompt("hello"))
+    session.feed("", "\n\n", 1)
+    answer(session, "It is")
+    assert session.prompt(Prompt("more"))[1] == {"role": "assistant", "content": "It is"}
+
+
 def test_a_prompt_stopped_before_its_answer_comes_back(session, journal):
     session.prompt(Prompt("hello"))
     assert session.withdraw() == "hello"

@@ -24,8 +24,8 @@ class Terminal(io.StringIO):
         return "\n".join(line.rpartition("\r\x1b[K")[2] for line in self.getvalue().split("\n"))
 
 
-def text_output(out: io.StringIO, err: io.StringIO, *, quiet: bool = False) -> TextOutput:
-    return TextOutput(out, err, Progress(err, quiet=quiet), quiet=quiet)
+def text_output(out: io.StringIO, err: io.StringIO, *, quiet: bool = False, reasoning: bool = False) -> TextOutput:
+    return TextOutput(out, err, Progress(err, quiet=quiet), quiet=quiet, reasoning=reasoning)
 
 
 class TestProgress:
@@ -93,6 +93,25 @@ class TestText:
         output.tell(Token(1, "half"))
         output.tell(Notice("trace stopped"))
         assert screen.seen == "half\ntrace stopped\n"
+
+    @pytest.mark.parametrize(("shown", "printed"), [(False, "It is\n"), (True, "<think>\nhm, so\n</think>\n\nIt is\n")])
+    def test_reasoning_is_printed_where_it_was_asked_for(self, shown: bool, printed: str) -> None:
+        out, err = io.StringIO(), Terminal()
+        output = text_output(out, err, reasoning=shown)
+        for token in (Token(1, "", "\nhm,"), Token(2, "", " so"), Token(3, ""), Token(4, "It"), Token(5, " is")):
+            output.tell(token)
+        output.tell(TURN)
+        assert out.getvalue() == printed
+        assert "hm" not in err.getvalue()
+        assert ("thinking, 1 tokens" in err.getvalue()) is not shown
+
+    def test_an_answer_that_never_came_is_told(self) -> None:
+        out, err = io.StringIO(), io.StringIO()
+        output = text_output(out, err, reasoning=True)
+        output.tell(Token(1, "", "hm\n"))
+        output.tell(TURN)
+        assert out.getvalue() == "<think>\nhm\n</think>\n\n"
+        assert err.getvalue().endswith("no answer after the reasoning\n")
 
     def test_quiet(self) -> None:
         out, err = io.StringIO(), Terminal()

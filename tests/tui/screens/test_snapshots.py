@@ -46,6 +46,30 @@ def test_answering(scripted, snap_compare, size):
     assert snap_compare(scripted(), terminal_size=size, run_before=answering)
 
 
+@pytest.mark.parametrize("opened", [False, True], ids=["folded", "opened"])
+def test_reasoning(scripted, snap_compare, monkeypatch, opened):
+    async def thinking(pilot) -> None:
+        screen = chat(pilot.app)
+        await pilot.pause()
+        load(pilot.app)
+        screen.conductor.session._now = lambda: clock[0]
+        screen.conductor.submit("How many experts does a token need?")
+        screen.conductor.hear(EngineText(1, "", 160, "\nThe router keeps the top-k.\n\nSo it is a matter of k.\n", 160))
+        clock[0] = 12.0
+        screen.conductor.hear(EngineText(1, "As many as the router's **top-k**.", 9))
+        screen._engine.state = LinkState.READY
+        screen.conductor.hear(EngineTurn(1, TURN, "As many"))
+        screen.conductor.submit("Always?")
+        screen._ticker.stop()
+        screen.conductor.hear(EngineText(2, "", 30, "Unless --topp cuts some.", 30))
+        if opened:
+            await pilot.press("alt+t")
+        await pilot.pause()
+
+    clock = [0.0]
+    assert snap_compare(scripted(), terminal_size=(80, 24), run_before=thinking)
+
+
 def test_atlas_on_the_whole_screen(scripted, snap_compare):
     async def open_atlas(pilot) -> None:
         await answering(pilot)
