@@ -66,6 +66,7 @@ class Model:
         self.on_route: OnRoute | None = None
         self._choice = ThreadChoice(team.threads)
         self._threads = team.threads
+        self._used_ns = 0  # processor time of the forward at hand
 
     def _make_state(self) -> npt.NDArray[np.int64]:
         at = self._space.address
@@ -105,6 +106,7 @@ class Model:
         state[r.ALWAYS_PAUSE] = self.on_route is not None
         self._threads = self._choice.count if decoding else self._team.threads
         computed, at = int(counters[Counter.COMPUTE_NS]), 0
+        self._used_ns = 0
         if decoding:
             self._passage.begin()
         else:
@@ -118,12 +120,13 @@ class Model:
             at = self._serve(at, rows)
         if decoding:
             self._passage.end(int(ids[0]))
-            self._choice.note((int(counters[Counter.COMPUTE_NS]) - computed) / 1e9)
+            self._choice.note((int(counters[Counter.COMPUTE_NS]) - computed) / 1e9, self._used_ns / 1e9)
 
     def _run(self, start: int, end: int) -> int:
         program = self._program
-        before = time.perf_counter_ns()
+        before, used = time.perf_counter_ns(), time.process_time_ns()
         reached = self._team.run(run, program.ops, program.tables, self._state, start, end, threads=self._threads)
+        self._used_ns += time.process_time_ns() - used
         self._board.counters[Counter.COMPUTE_NS] += time.perf_counter_ns() - before
         return int(reached)
 

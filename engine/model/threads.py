@@ -1,8 +1,9 @@
 """How many threads a token is computed with.
 
 More threads are faster on a quiet machine and slower on a busy one: they meet several times a layer, and wait there for
-the one that has lost its core. Nobody knows beforehand which it is, so it is measured: now and then a few tokens are
-computed with the other number, and the faster one stays. The number never changes a result.
+the one that has lost its core. A thread without a core uses no processor time, so the time the threads used tells
+whether there may be something to gain; then a few tokens are computed with the other number now and then, and the
+faster one stays. The number never changes a result.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ SOONEST, LATEST = 24, 384
 BETTER = 0.93
 """A change must save this much of the time."""
 
+BUSY = 0.9
+"""All threads have their cores when they use this much of them; those that wait for each other a moment spin."""
+
 
 class ThreadChoice:
     """Chooses between one thread and all of them, token by token: `count` before, `note` after each."""
@@ -27,20 +31,24 @@ class ThreadChoice:
         self._most = most
         self.count = most
         self._times: dict[int, deque[float]] = {most: deque(maxlen=PROBE * 2), 1: deque(maxlen=PROBE - 1)}
+        self._busy: deque[float] = deque(maxlen=PROBE)
         self._left = PROBE
         self._pause = SOONEST
         self._probing = False
 
-    def note(self, seconds: float) -> None:
-        """A token took so long with `count` threads."""
+    def note(self, seconds: float, used: float) -> None:
+        """A token took so long with `count` threads, which used so many seconds of the processors together."""
         if self._most == 1:
             return
         self._times[self.count].append(seconds)
+        self._busy.append(used / (seconds * self.count))
         self._left -= 1
         if self._left > 0:
             return
         if self._probing:
             self._decide()
+        elif self.count == self._most and statistics.median(self._busy) >= BUSY:
+            self._left = PROBE
         else:
             self._probing = True
             self._left = PROBE
