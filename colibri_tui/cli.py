@@ -23,6 +23,7 @@ from .commands.chat import chat
 from .commands.convert import convert
 from .commands.demo import demo
 from .commands.doctor import doctor
+from .commands.models import models
 from .commands.options import NAME, Program, write_options
 from .commands.plan import plan
 from .commands.profile import profile
@@ -77,6 +78,7 @@ cli.add_command(run)
 cli.add_command(demo)
 cli.add_command(pull)
 cli.add_command(convert)
+cli.add_command(models)
 cli.add_command(plan)
 cli.add_command(doctor)
 cli.add_command(bench)

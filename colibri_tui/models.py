@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,32 @@ def disk_use(folder: Path) -> int:
         return sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
     except OSError:
         return 0
+
+
+def hub_cache() -> Path:
+    """The folder in which the hub's own library keeps what it has downloaded."""
+    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    return Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub").expanduser()
+
+
+def cached_models() -> dict[str, Path]:
+    """Return the models in the hub's cache, complete by the look of them: OWNER/NAME -> the newest snapshot.
+
+    A cache that is not there, or cannot be read, holds none: it is another program's.
+    """
+    found: dict[str, Path] = {}
+    try:
+        for folder in sorted(hub_cache().glob("models--*--*")):
+            snapshots = [path for path in (folder / "snapshots").iterdir() if _is_snapshot(path)]
+            if snapshots:
+                found["/".join(folder.name.split("--")[1:])] = max(snapshots, key=lambda path: path.stat().st_mtime)
+    except OSError:
+        return found
+    return found
+
+
+def _is_snapshot(path: Path) -> bool:
+    return is_model(path) and any(file.is_file() for kind in ("*.safetensors", "*.gguf") for file in path.glob(kind))
 
 
 def list_models() -> list[Path]:
@@ -65,6 +92,8 @@ def resolve_model(text: str) -> Path:
             return path
         if is_name and (text == DEMO or is_model(named)):
             return named
+        if text in (cached := cached_models()):
+            return cached[text]
         raise EngineError(_complaint(text, path))
     except OSError as error:
         raise EngineError(f"{text}: cannot be read ({reason(error)})") from error
@@ -78,7 +107,7 @@ def _complaint(text: str, path: Path) -> str:
         inside = next((folder for files in found for folder in sorted(file.parent for file in files)), None)
         hint = f"; did you mean {inside}?" if inside else ", so no model folder"
         return f"{text}: no config.json and no GGUF file here{hint}"
-    names = [folder.name for folder in list_models()]
+    names = [folder.name for folder in list_models()] + list(cached_models())
     near = difflib.get_close_matches(text, {*names, DEMO}, n=3, cutoff=0.5)
     if near:
         return f"no model folder or name {text!r}; did you mean {' or '.join(near)}?"

@@ -87,6 +87,11 @@ class Outlook:
     hits: HitRate
     speed: Forecast
 
+    @property
+    def share(self) -> float:
+        """Share of the experts that memory holds, 0..1."""
+        return min(1.0, self.plan.cap / self.facts.needs.experts)
+
 
 def examine(path: Path, options: EngineOptions) -> Examined:
     """Read the headers of a model on this machine. Raises EngineError."""
