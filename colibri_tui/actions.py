@@ -167,9 +167,17 @@ COMMANDS = (
         "profile",
         "Switch profile",
         "Learn into, and start from, another history of use",
+        "alt+p",
+        True,
         slash=("/profile",),
         argument="[NAME]",
-        palette=False,
+    ),
+    Command(
+        "settings",
+        "Settings",
+        "Every option: what it is, where that comes from, and a way to change it",
+        "f8",
+        slash=("/settings",),
     ),
     Command("theme", "Theme", "Choose colours", "ctrl+t", True, slash=("/theme",), argument="[NAME]"),
     Command(

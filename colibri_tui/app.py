@@ -6,16 +6,18 @@ import asyncio
 import locale
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
 from typing import ClassVar
 
-from textual import work
+from textual import constants, on, work
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.theme import Theme
+from textual.types import AnimationLevel
 
 from colibri_tui import paths
 from colibri_tui.actions import COMMANDS
@@ -25,7 +27,7 @@ from colibri_tui.render.ascii import AsciiFilter
 from colibri_tui.render.glyphs import ASCII, BLOCKS, Glyphs
 from colibri_tui.render.looks import Looks
 from colibri_tui.render.ramps import depth_of
-from colibri_tui.screens.chat import ChatScreen
+from colibri_tui.screens.chat import ChatScreen, SettingsChanged
 from colibri_tui.screens.chat_view import STYLE_SHEET
 from colibri_tui.screens.themes import ThemesScreen
 from colibri_tui.settings_file import change_setting
@@ -55,6 +57,7 @@ class ColibriApp(App[int]):
         self._theme_stamp = stamp(paths.themes_dir())
         self._problems = self._load_themes()
         self.theme = self._first_theme()
+        self.animation_level = self._animation
 
     def _load_themes(self) -> list[str]:
         """Read our themes and the person's own; return what is wrong with which file."""
@@ -158,6 +161,19 @@ class ColibriApp(App[int]):
             change_setting(self._launch.settings.path, "ui", "theme", name)
         except EngineError as error:
             self.call_from_thread(self.notify, str(error), severity="warning", markup=False)
+
+    @on(SettingsChanged)
+    def _take_settings(self, message: SettingsChanged) -> None:
+        """Go by other settings."""
+        self._launch = replace(self._launch, settings=message.settings)
+        self.theme = self._first_theme()
+        self.animation_level = self._animation
+        self._theme_changed(self.current_theme)
+        self.refresh(layout=True)
+
+    @property
+    def _animation(self) -> AnimationLevel:
+        return "none" if self._launch.settings.reduce_motion else constants.TEXTUAL_ANIMATIONS
 
     def _theme_changed(self, _theme: Theme) -> None:
         for screen in self.screen_stack:

@@ -33,12 +33,16 @@ class Launch:
     flags: Mapping[str, Any] = field(default_factory=dict)
     factory: str = ENGINE
 
+    def options(self) -> tuple[EngineOptions, dict[str, Origin]]:
+        """Return the options for any model, and where each comes from. Raises EngineError for one out of range."""
+        return resolve_options(self.flags, os.environ, self.settings)
+
     def options_for(self, folder: Path, profile: str | None = None) -> tuple[EngineOptions, dict[str, Origin]]:
         """Return the options for a model and where each comes from; `profile` in place of the one it began with.
 
         Raises EngineError for an option out of range, a name that is no profile's, a folder that is no model.
         """
-        options, origins = resolve_options(self.flags, os.environ, self.settings)
+        options, origins = self.options()
         if folder == demo_folder():
             options = _completed(options, origins, demo_defaults())
         name, key = profile or self.profile, model_key(folder)

@@ -21,13 +21,13 @@ SMALLER: Final = 0.75
 class ModelSlot:
     """Starts the engine on a model, with the options that flags, environment and settings give it.
 
-    ready, telemetry: None until the engine has loaded the model. options: those of the last start. changes: options
-    that were changed since the program began, for this model.
+    launch: where the options come from; may be replaced. ready, telemetry: None until the engine has loaded the model.
+    options: those of the last start. changes: options that were changed since the program began, for this model.
     """
 
     def __init__(self, engine: EngineLink, launch: Launch) -> None:
         self._engine = engine
-        self._launch = launch
+        self.launch = launch
         self.profile = launch.profile
         self.options = EngineOptions()
         self.folder: Path | None = None
@@ -50,13 +50,20 @@ class ModelSlot:
         Raises EngineError for a folder that holds no model, a name that is no profile's, an option out of range.
         """
         key = model_key(folder)
-        options, _ = self._launch.options_for(folder, profile)
+        options, _ = self.launch.options_for(folder, profile)
         if folder != self.folder and self.folder is not None:
             self.changes, self._budget = {}, None
         options = replace(options, **self.changes)
         self.folder, self.key, self.profile, self.options = folder, key, profile, options
         self.ready = self.telemetry = None
         self._engine.start(folder, options)
+
+    @property
+    def pending(self) -> bool:
+        """Whether the next load takes other options than the last one. Raises EngineError like `load`."""
+        assert self.folder is not None
+        options, _ = self.launch.options_for(self.folder, self.profile)
+        return replace(options, **self.changes) != self.options
 
     def reload(self) -> None:
         """Start the engine again on the same model. Raises EngineError if the model has gone."""
@@ -77,7 +84,7 @@ class ModelSlot:
         if self.folder is None:
             self.profile = profile
             return None
-        options, _ = self._launch.options_for(self.folder, profile)
+        options, _ = self.launch.options_for(self.folder, profile)
         self.profile = profile
         if options.usage is not None or options.history is None:
             return None

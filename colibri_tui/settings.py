@@ -30,7 +30,8 @@ from . import paths
 from .profiles import check_name
 
 T = TypeVar("T")
-Origin = Literal["flag", "environment", "settings", "default"]
+Origin = Literal["command", "flag", "environment", "settings", "default"]
+"""Where an option comes from; a command such as /ram holds until the program ends."""
 
 CONFIG_VARIABLE = "COLIBRI_CONFIG_PATH"
 _SIZE_MAX = 1 << 20
@@ -41,8 +42,7 @@ _GB_MAX = 1e6
 class Settings:
     """What the settings file says; None where it says nothing.
 
-    path: the file. engine: option name -> value, checked. theme, profile: names. ascii: draw without block and
-    braille characters. keep_state: GB that what the engine remembers of conversations may take on disk; 0: none.
+    path: the file. engine: option name -> value, checked. The rest: see `UI_HELP`.
     """
 
     path: Path
@@ -50,22 +50,34 @@ class Settings:
     theme: str | None = None
     profile: str | None = None
     ascii: bool | None = None
+    reduce_motion: bool | None = None
+    plain: bool | None = None
     keep_state: float = 2.0
 
 
 _UI_KEYS: dict[str, type[str] | type[bool] | type[float]] = {
-    "theme": str, "profile": str, "ascii": bool, "keep_state": float,
+    "theme": str, "profile": str, "ascii": bool, "reduce_motion": bool, "plain": bool, "keep_state": float,
 }  # fmt: skip
 _KIND = {str: "a text", bool: "true or false", float: "a number"}
+UI_HELP = {
+    "theme": "colours; Ctrl+T tries them",
+    "profile": "whose learned history is used when none is named; auto: the one used last",
+    "ascii": "draw with plain ASCII only; auto: where the locale is not UTF-8",
+    "reduce_motion": "draw the instruments once a second, and animate nothing",
+    "plain": "no screen at all: lines in, lines out, for screen readers and for logs",
+    "keep_state": "GB on disk for what the engine remembers of conversations; 0: none",
+}
+"""The keys of the table [ui], and what each means."""
 
 
-def read_settings(environ: Mapping[str, str]) -> Settings:
-    """Read the settings file: the one `COLIBRI_CONFIG_PATH` names, else the person's own, which may be missing.
+def read_settings(environ: Mapping[str, str], path: Path | None = None) -> Settings:
+    """Read the settings file: `path`, or the one `COLIBRI_CONFIG_PATH` names, else the person's own.
 
-    Raises EngineError, naming the file and the key, for anything in it that is not understood.
+    Only the one that is named must exist. Raises EngineError, naming the file and the key, for anything in it that is
+    not understood.
     """
-    named = environ.get(CONFIG_VARIABLE)
-    path = Path(named).expanduser() if named else paths.settings_path()
+    named = None if path is not None else environ.get(CONFIG_VARIABLE)
+    path = path or (Path(named).expanduser() if named else paths.settings_path())
     tables = _read_toml(path, required=bool(named))
     for name, table in tables.items():
         _check_key(name, ("engine", "ui"), f"{path}: ", "table")
@@ -95,6 +107,20 @@ def _ui_value(name: str, value: Any, where: str) -> Any:
     if isinstance(value, float) and not 0 <= value <= _GB_MAX:
         raise EngineError(f"{where}{name}: {value:g} is outside 0..{_GB_MAX:g}")
     return value
+
+
+def is_switch(name: str) -> bool:
+    """Whether a key of the table [ui] is on or off."""
+    return _UI_KEYS[name] is bool
+
+
+def ui_value(name: str, text: str) -> Any:
+    """Read the value of a key of the table [ui] from text. Raises EngineError."""
+    try:
+        value = _UI_KEYS[name](text)
+    except ValueError:
+        raise EngineError(f"{name}: {text!r} is not {_KIND[_UI_KEYS[name]]}") from None
+    return _ui_value(name, value, "")
 
 
 def resolve_options(

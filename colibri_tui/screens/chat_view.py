@@ -40,6 +40,18 @@ STATUS_FRAMES: Final = 3
 """Figures in the status line change every so many frames, or they could not be read."""
 
 
+CALM_FRAME_SECONDS: Final = 1.0
+"""For those who asked for little motion."""
+
+
+def frame_seconds(*, calm: bool = False) -> float:
+    """Return the time between two frames of what the engine does."""
+    if calm:
+        return CALM_FRAME_SECONDS
+    remote = "SSH_CONNECTION" in os.environ or "SSH_TTY" in os.environ
+    return REMOTE_FRAME_SECONDS if remote else FRAME_SECONDS
+
+
 class ChatView(Screen[None]):
     """The `View` of a conductor, which whoever derives from this sets as `conductor`."""
 
@@ -60,8 +72,7 @@ class ChatView(Screen[None]):
         super().__init__()
         self._looks = looks
         self._standing: list[tuple[str, Severity]] = [(problem, "warning") for problem in problems]
-        remote = "SSH_CONNECTION" in os.environ or "SSH_TTY" in os.environ
-        self._frame_seconds = REMOTE_FRAME_SECONDS if remote else FRAME_SECONDS
+        self._frame_seconds = frame_seconds()
         self._ticker: Timer | None = None
         self._frames = 0
         self._stoppable = False
