@@ -7,6 +7,7 @@ import pytest
 
 from colibri_tui import paths
 from colibri_tui.conversations import Conversations
+from colibri_tui.screens.profiles import ProfilesScreen
 from colibri_tui.settings import read_state
 from colibri_tui.widgets.loading import Loading
 from colibri_tui.widgets.queue_view import QueueView
@@ -122,7 +123,8 @@ async def test_slash_and_colon_commands(start):
         await send(pilot, ":reset")
         assert said(app) == []
         await send(pilot, "/profile")
-        assert "default, coding, chat" in said(app)[-1]
+        assert isinstance(app.screen, ProfilesScreen)
+        await pilot.press("escape")
         await send(pilot, ":q")
         await until(lambda: app._exit)
 
