@@ -18,6 +18,7 @@ import click
 from engine.errors import EngineError
 from engine.worker import ENGINE
 
+from .commands.ab import ab
 from .commands.bench import bench
 from .commands.chat import chat
 from .commands.convert import convert
@@ -83,6 +84,7 @@ cli.add_command(plan)
 cli.add_command(doctor)
 cli.add_command(bench)
 cli.add_command(trace)
+cli.add_command(ab)
 cli.add_command(profile)
 
 

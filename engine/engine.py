@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +52,11 @@ from .turn import TurnRun
 Progress = Callable[[Loading | Notice], None]
 
 
+def _tell_all(told: Sequence[OnRoute], *routing: Any) -> None:
+    for on_route in told:
+        on_route(*routing)
+
+
 def _silent(event: Loading | Notice) -> None:
     """Progress nobody asked for."""
 
@@ -58,8 +64,9 @@ def _silent(event: Loading | Notice) -> None:
 class Engine:
     """A loaded model. Use `Engine.open`; `close` it or use it as a context manager.
 
-    info: what was loaded. board: live telemetry. defaults: how the model wants to be sampled. notices: what a person
-    should know about the loading.
+    listener: told of every routing of a turn, when it is set before the turn. info: what was loaded. model_type:
+    config.json's. board: live telemetry. defaults: how the model wants to be sampled. notices: what a person should
+    know about the loading.
     """
 
     def __init__(self, folder: Path, options: EngineOptions, progress: Progress, shared_board: bool) -> None:
@@ -68,6 +75,7 @@ class Engine:
         self._tokenizer: Tokenizer | None
         self._template: ChatTemplate | None
         self.notices: list[str] = []
+        self.listener: OnRoute | None = None
         checkpoint = open_gguf(folder) if is_gguf(folder) else Checkpoint.open(folder)
         self.spec: ModelSpec = read_spec(checkpoint.config)
         self.weights = weights = Weights(checkpoint, self.spec)
@@ -80,7 +88,9 @@ class Engine:
         compile_all(
             compile_policies, FUNCTIONS, lambda done, total: progress(Loading("compiling cache policies", done, total))
         )
-        self._learning = Learning(routed_of(self.spec, checkpoint.config), options)
+        routed = routed_of(self.spec, checkpoint.config)
+        self.model_type = routed.model_type
+        self._learning = Learning(routed, options)
         plan, notices = make_plan(model_needs(self.spec, weights, options, threads), options, self._learning.pinnable)
         for text in (*self._learning.notices, *notices, describe(plan)):
             self._notice(text, progress)
@@ -191,6 +201,11 @@ class Engine:
         """The model's tokenizer, if its folder has one."""
         return self._tokenizer
 
+    @property
+    def has_template(self) -> bool:
+        """Whether the model has a chat template, so that `render` works."""
+        return self._template is not None
+
     def render(self, messages: Sequence[Message], *, continue_final: bool = False) -> list[int]:
         """Turn a conversation into ids with the model's chat template."""
         if self._template is None:
@@ -211,8 +226,8 @@ class Engine:
         self._stopping.set()
         self.model.stop()
 
-    def logits(self, ids: Sequence[int], on_route: OnRoute | None = None) -> npt.NDArray[np.float32]:
-        """Logits of every position of a prompt, float32 [len(ids), vocab].
+    def logits(self, ids: Sequence[int], on_route: OnRoute | None = None, *, start: int = 0) -> npt.NDArray[np.float32]:
+        """Logits of every position of a prompt from `start` on, float32 [len(ids) - start, vocab].
 
         A fresh forward from position 0: the engine forgets the conversation it held. `on_route` is told of every
         routing decision.
@@ -221,14 +236,15 @@ class Engine:
         self.begin_turn()
         self.conversation.forget()
         self.model.on_route = on_route or self._on_route
-        result = np.empty((len(tokens), self.spec.vocab), np.float32)
+        result = np.empty((len(tokens) - start, self.spec.vocab), np.float32)
         try:
-            for start in range(0, len(tokens), self.info.plan.chunk):
-                block = tokens[start : start + self.info.plan.chunk]
+            for begin in range(0, len(tokens), self.info.plan.chunk):
+                block = tokens[begin : begin + self.info.plan.chunk]
                 self.conversation.forward(block, Phase.PREFILL)
-                for row in range(0, len(block), HEAD_ROWS):
+                for row in range(max(0, start - begin), len(block), HEAD_ROWS):
                     count = min(HEAD_ROWS, len(block) - row)
-                    result[start + row : start + row + count] = self.model.logits(row, count)
+                    at = begin + row - start
+                    result[at : at + count] = self.model.logits(row, count)
         finally:
             self.board.counters[Counter.PHASE] = Phase.IDLE
         return result
@@ -300,6 +316,11 @@ class Engine:
         nbytes = state_file.load(Path(path), self._identity, self.conversation, self.spec.vocab, self.info.context)
         return State("loaded", str(path), len(self.conversation.ids), nbytes)
 
+    def limit(self, lossy: Lossy) -> None:
+        """Route with these limits from now on, whatever the engine was opened with; forgets the conversation."""
+        self.conversation.forget()
+        self.model.limit(lossy)
+
     def drop_experts(self) -> None:
         """Empty the expert cache, as after a start without a history; pinned experts stay."""
         self._learning.ahead.stop()
@@ -316,10 +337,11 @@ class Engine:
         return self._stopping.is_set()
 
     def begin_turn(self) -> None:
-        """Forget an earlier stop, and trace routing if that was asked for."""
+        """Forget an earlier stop, and tell of routing whom it concerns."""
         self._stopping.clear()
         self.model.clear_stop()
-        self.model.on_route = self._on_route
+        told = [on_route for on_route in (self._on_route, self.listener) if on_route is not None]
+        self.model.on_route = told[0] if len(told) == 1 else partial(_tell_all, told) if told else None
         self.board.by_layer[:] = 0
 
     def repin_for(self, history: str | Path, learn: bool = True) -> list[str]:

@@ -57,9 +57,19 @@ def write_options(params: Sequence[click.Parameter], ctx: click.Context, formatt
 
 def engine_options(command: Decorated) -> Decorated:
     """Decorate a command with one option for every knob of the engine; see `given_flags`."""
-    for knob in reversed(KNOBS):
-        command = _option(knob)(command)
-    return command
+    return engine_options_but()(command)
+
+
+def engine_options_but(*names: str) -> Callable[[Decorated], Decorated]:
+    """Decorate a command with the engine's options, without those of these knobs."""
+
+    def decorate(command: Decorated) -> Decorated:
+        for knob in reversed(KNOBS):
+            if knob.name not in names:
+                command = _option(knob)(command)
+        return command
+
+    return decorate
 
 
 def given_flags(ctx: click.Context) -> dict[str, Any]:

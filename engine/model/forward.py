@@ -18,7 +18,7 @@ from ..experts.streaming import Streamer
 from ..kernels import records as r
 from ..kernels.program import run
 from ..kernels.team import Team
-from .build import Builder, Lossy
+from .build import Builder, Lossy, Program
 from .kv import KVCache
 from .passage import Passage
 from .spec import ModelSpec
@@ -54,7 +54,10 @@ class Model:
         self._space, self._board, self._team, self._streamer = space, board, team, streamer
         self.placement, self.source = placement, weights.experts
         self._keep = (weights, kv)  # the program holds their addresses
-        self._program = Builder(spec, weights, space, kv, placement, board).build(lossy)
+        self._build: Callable[[Lossy], Program] = lambda lossy: Builder(
+            spec, weights, space, kv, placement, board
+        ).build(lossy)
+        self._program = self._build(lossy)
         self._timespec = np.zeros(2, np.int64)
         self._passage = Passage(board, space, spec.moe_layers, spec.top_k)
         self._place = {layer: place for place, layer in enumerate(spec.moe_layers)}
@@ -78,6 +81,11 @@ class Model:
         state[r.TIMESPEC], state[r.LAYER_BEGAN] = self._timespec.ctypes.data, self._passage.began.ctypes.data
         state[r.MAX_ROWS], state[r.SCRATCH_BYTES] = self._space.rows, self._space.thread_scratch
         return state
+
+    def limit(self, lossy: Lossy) -> None:
+        """Route with other limits from the next forward on."""
+        self.placement.log.count[:] = self.placement.recent.count[:] = 0  # their rows had another width
+        self._program = self._build(lossy)
 
     def stop(self) -> None:
         """Ask the running forward to end at its next layer."""
