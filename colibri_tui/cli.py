@@ -24,6 +24,7 @@ from .commands.chat import chat
 from .commands.convert import convert
 from .commands.demo import demo
 from .commands.doctor import doctor
+from .commands.learn import learn
 from .commands.models import models
 from .commands.options import NAME, Program, write_options
 from .commands.plan import plan
@@ -85,6 +86,7 @@ cli.add_command(doctor)
 cli.add_command(bench)
 cli.add_command(trace)
 cli.add_command(ab)
+cli.add_command(learn)
 cli.add_command(profile)
 
 

@@ -202,6 +202,11 @@ class Engine:
         return self._tokenizer
 
     @property
+    def starts_warm(self) -> bool:
+        """Whether the cache began with what the history ranks highest."""
+        return self._learning.warm
+
+    @property
     def has_template(self) -> bool:
         """Whether the model has a chat template, so that `render` works."""
         return self._template is not None

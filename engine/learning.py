@@ -59,8 +59,13 @@ class Learning:
         if self._options.repin:
             self._repinner = Repinner(board, self._options.repin, lfru=self._options.policy == "lfru")
         self._pin()
-        if self._history is not None and self._options.warm:
+        if self.warm and self._history is not None:
             self.ahead.fill(rank(self._history.counts, self._routed.moe_layers))
+
+    @property
+    def warm(self) -> bool:
+        """Whether the cache begins with what the history ranks highest."""
+        return self._history is not None and self._options.warm
 
     def after_turn(self, computed: int, decode_bytes: int, summary: Turn, plan: Plan) -> tuple[list[str], list[Repin]]:
         """Save the history, log the turn and exchange pins; returns notices and exchanges.

@@ -39,8 +39,13 @@ _MB: Final = 1e6
 
 @click.command(cls=EngineCommand)
 @click.argument("model")
-@click.option("--prompts", type=click.Path(exists=True, file_okay=False, path_type=Path), default=PROMPTS,
-              metavar="DIR", help="prompt files, a folder for each workload  [default: the set that is shipped]")  # fmt: skip
+@click.option(
+    "--prompts",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=PROMPTS,
+    metavar="DIR",
+    help="prompts, a folder for each workload  [default: those that are shipped]",
+)
 @click.option("--tokens", type=click.IntRange(2, 4096), default=64, show_default=True, help="tokens a reply")
 @click.option("--policy", "policies", metavar="NAME|all", default="auto", show_default=True,
               help="the cache policy; all: compare the policies instead")  # fmt: skip
@@ -143,7 +148,7 @@ def _record(
         for part, prompts in zip(parts, (work.training, work.held_out), strict=True):
             turns = []
             for prompt in prompts:
-                progress.show(f"answering {work.name}/{prompt.name}", done, total)
+                progress.show(f"answering {prompt.name}", done, total)
                 turns.append(record_turn(engine, ids_of(engine, prompt, tokens), tokens)[0])
                 done += 1
             part[work.name] = join(turns)
@@ -268,7 +273,7 @@ def _table(*heads: str) -> Any:
 
     table = Table(title_justify="left", box=None, pad_edge=False)
     for place, head in enumerate(heads):
-        table.add_column(head, justify="right" if place else "left")
+        table.add_column(head, justify="right" if place else "left", no_wrap=not place)
     return table
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +15,7 @@ FILES_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt: the file's name, its text."""
+    """A prompt: the file's name with its folder's, its text."""
 
     name: str
     text: str
@@ -43,7 +42,7 @@ def read_prompt(file: Path) -> Prompt:
     text = data.decode("utf-8", "replace").strip()
     if not text:
         raise EngineError(f"{file}: the prompt is empty")
-    return Prompt(file.name, text)
+    return Prompt(f"{file.absolute().parent.name}/{file.name}", text)
 
 
 def prompt_files(folder: Path) -> list[Path]:
@@ -91,8 +90,3 @@ def ids_of(engine: Engine, prompt: Prompt, tokens: int) -> list[int]:
             f"{engine.info.context:,}; raise --context or leave it out"
         )
     return ids
-
-
-def names(workloads: Sequence[Workload]) -> list[str]:
-    """The workloads' names."""
-    return [workload.name for workload in workloads]
