@@ -257,9 +257,8 @@ def _show_contest(result: Contest) -> None:
 def _show_costs(costs: list[Cost]) -> None:
     table = _table("limit (lossy)", "experts a token", "same word", "KL, nats", "MB/token", "exact MB/token", "saved")
     for cost in costs:
-        limit = " ".join(
-            [f"--topk {cost.topk}"] * (cost.topk is not None) + [f"--topp {cost.topp:g}"] * (cost.topp is not None)
-        )
+        given = {"--topk": cost.topk, "--topp": cost.topp}
+        limit = " ".join(f"{flag} {value:g}" for flag, value in given.items() if value is not None)
         table.add_row(
             limit, f"{cost.kept:.2f}", f"{100 * cost.agreement:.1f} %", f"{cost.divergence:.4f}",
             f"{cost.limited_bytes / _MB:.2f}", f"{cost.exact_bytes / _MB:.2f}", f"{100 * cost.saved:.0f} %",
