@@ -20,7 +20,7 @@ from .output import Progress
 
 @click.command()
 @click.argument("repo")
-@click.option("--convert", "bits", type=click.Choice(["int4", "int8"]), metavar="int4|int8",
+@click.option("--convert", "bits", type=click.Choice(["auto", "int4", "int8"]), metavar="auto|int4|int8",
               help="convert while it comes: the original never lies on the disk as a whole")  # fmt: skip
 @click.option("--file", "pattern", metavar="TEXT", help="which GGUF file to take, by a part of its name")
 @click.option("--name", metavar="NAME", help="what to call the model here")
@@ -37,7 +37,7 @@ def pull(repo: str, bits: str | None, pattern: str | None, name: str | None, as_
     from ..hub.pull import pull as get
 
     repo, revision = split_name(repo)
-    called = name or repo.rpartition("/")[2] + (f"-{bits}" if bits else "")
+    called = name or repo.rpartition("/")[2] + (f"-{bits}" if bits in ("int4", "int8") else "")
     if not called or "/" in called or called.startswith("."):
         raise EngineError(f"{called!r} is no name for a model: letters, digits, dots and dashes, no / and no dot first")
     target = paths.models_dir() / called

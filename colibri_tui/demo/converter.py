@@ -6,7 +6,6 @@ The child prints one JSON list a line: ["progress", stage, done, total], and at 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from colibri_tui.render.clean import clean
 from engine.errors import EngineError
 from engine.files import reason
 
-from .processes import end
+from ..processes import child_environ, end
 from .wheel import Progress
 
 
@@ -32,7 +31,7 @@ def convert(package: Path, dst: Path, scratch: Path, progress: Progress) -> None
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
-            env=_environ(),
+            env=child_environ(),
         )
         assert child.stdout is not None
         try:
@@ -54,13 +53,6 @@ def convert(package: Path, dst: Path, scratch: Path, progress: Progress) -> None
 
 def _command(package: Path, dst: Path, scratch: Path) -> list[str | Path]:
     return [sys.executable, "-P", "-m", __name__, package, dst, scratch]
-
-
-def _environ() -> dict[str, str]:
-    """Return an environment in which the child finds these packages, also when they are not installed."""
-    home = str(Path(__file__).parents[2])
-    inherited = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": home + os.pathsep + inherited if inherited else home}
 
 
 def main(package: Path, dst: Path, scratch: Path) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 from colibri_tui.render.clean import clean
 from engine.errors import EngineError
 
+from ..processes import end
 from . import DOWNLOAD_BYTES
 from .package_index import fetch
-from .processes import end
 
 Progress = Callable[[str, int, int], None]
 """Told of `done` of `total` (bytes) of a stage. What it raises ends the work."""

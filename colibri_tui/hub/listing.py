@@ -22,6 +22,8 @@ from .failures import HubError, explained
 
 INDEX: Final = "model.safetensors.index.json"
 CONFIG: Final = "config.json"
+RECORD: Final = "colibri.json"
+"""How a container was made, with the digests of its files."""
 _WEIGHTS: Final = ".safetensors"
 _PLAIN: Final = re.compile(r"[\w+=@~-][\w.+=@~ -]*")
 """Names that are safe in a folder of ours."""
@@ -118,7 +120,7 @@ def choose(listing: Listing, pattern: str | None, fetch: Callable[[RemoteFile], 
     EngineError when there is no model, or several.
     """
     files = listing.files
-    texts = tuple(files[name] for name in (CONFIG, INDEX, *TEXTS) if name in files)
+    texts = tuple(files[name] for name in (CONFIG, INDEX, RECORD, *TEXTS) if name in files)
     tensors = [name for name in files if name.endswith(_WEIGHTS) and not _is_original(name)]
     if pattern is not None or not tensors or CONFIG not in files:
         return Wanted(tuple(file for file in texts if file.name == "LICENSE"), _choose_gguf(listing, pattern))

@@ -22,7 +22,7 @@ from engine.model.weights import Weights
 
 from ..render.units import size
 from .downloads import Downloads, Progress, Shards
-from .listing import CONFIG, INDEX, Listing, Wanted, check_small, choose, list_repository
+from .listing import CONFIG, INDEX, RECORD, Listing, check_small, choose, list_repository
 from .remote import remote_checkpoint
 from .transfer import Patience, get_small, have, part_of
 
@@ -30,10 +30,16 @@ NOTE: Final = ".colibri-pull.json"
 """In a pulled folder: where it came from, and the digest of every file."""
 
 
+FEW_BITS: Final = 6
+"""A weight's bits up to which a model is better taken as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """repo, revision: what to get. pattern: of the GGUF file, where there are several. target: the new folder.
-    expert_format: convert on the way. patience: with the server."""
+    expert_format: convert on the way; "auto": to int4, unless the weights have few bits already. patience: with the
+    server.
+    """
 
     repo: str
     revision: str | None
@@ -99,39 +105,44 @@ class _Pull:
     def __init__(self, request: Request, target: Path, listing: Listing, progress: Progress) -> None:
         self._request, self._target, self._listing, self._progress = request, target, listing, progress
         self._folder = pull_folder(target)
-        self._shards = self._folder / "shards" if request.expert_format else self._folder
+        self._shards = self._folder / "shards"
         self._wanted = choose(listing, request.pattern, lambda file: get_small(listing, file))
         check_small(self._wanted.texts)
 
     def run(self) -> None:
         """Get it."""
-        wanted = self._wanted
-        checkpoint: Checkpoint | None = None
-        if wanted.is_gguf:
-            if self._request.expert_format:
+        expert_format = self._request.expert_format
+        if self._wanted.is_gguf:
+            if expert_format not in (None, "auto"):
                 raise EngineError(
                     "GGUF files cannot be converted while they come: pull without --convert, then convert"
                 )
+            self._fetch()
+            return
+        self._progress("reading headers", 0, 0)
+        checkpoint = remote_checkpoint(self._listing, self._wanted, self._shards)
+        spec = read_spec(checkpoint.config)
+        weights = Weights(checkpoint, spec)  # refuses what could not be run, before it is fetched
+        if expert_format == "auto":
+            values = 3 * spec.hidden * spec.mixture(spec.moe_layers[0]).width
+            many = 8 * weights.experts.expert_bytes > FEW_BITS * values
+            expert_format = "int4" if many and not weights.experts.packed else None
+        if expert_format:
+            self._convert(checkpoint, expert_format)
         else:
-            self._progress("reading headers", 0, 0)
-            checkpoint = remote_checkpoint(self._listing, wanted, self._shards)
-            Weights(checkpoint, read_spec(checkpoint.config))  # refuses what could not be run, before it is fetched
-        self._shards.mkdir(parents=True, exist_ok=True)
-        self._forget_changed()
-        if self._request.expert_format and checkpoint is not None:
-            self._convert(checkpoint, self._request.expert_format)
-        else:
-            self._fetch(wanted)
+            self._fetch()
 
-    def _fetch(self, wanted: Wanted) -> None:
-        files = [*wanted.texts, *wanted.weights]
+    def _fetch(self) -> None:
+        self._folder.mkdir(exist_ok=True)
+        self._forget_changed(self._folder)
+        files = [*self._wanted.texts, *self._wanted.weights]
         self._check_room(sum(file.nbytes - have(self._folder, file) for file in files))
         downloads = Downloads(self._listing, files, self._folder, self._progress, patience=self._request.patience)
         try:
             downloads.wait()
         finally:
             downloads.close()
-        if not wanted.is_gguf:
+        if not self._wanted.is_gguf:
             Checkpoint.open(self._folder)
         if self._target.is_dir():
             self._target.rmdir()
@@ -140,10 +151,12 @@ class _Pull:
 
     def _convert(self, checkpoint: Checkpoint, expert_format: str) -> None:
         listing = self._listing
+        self._shards.mkdir(parents=True, exist_ok=True)
+        self._forget_changed(self._shards)
         texts = {
             file.local: get_small(listing, file)
             for file in self._wanted.texts
-            if file.name != INDEX and file.name != CONFIG
+            if file.name not in (INDEX, CONFIG, RECORD)
         }
         texts[NOTE] = json.dumps(self._note()).encode()
         origin = {"repo": listing.repo, "commit": listing.commit}
@@ -174,11 +187,11 @@ class _Pull:
             "converted": request.expert_format, "pattern": request.pattern, "files": files,
         }  # fmt: skip
 
-    def _forget_changed(self) -> None:
+    def _forget_changed(self, folder: Path) -> None:
         """Remove what an earlier attempt left of files that are others now, and note what is fetched."""
         before, now = read_note(self._folder).get("files"), self._note()
         for file in (*self._wanted.texts, *self._wanted.weights):
             if not isinstance(before, dict) or before.get(file.local) != now["files"][file.local]:
-                (self._shards / file.local).unlink(missing_ok=True)
-                part_of(self._shards, file).unlink(missing_ok=True)
+                (folder / file.local).unlink(missing_ok=True)
+                part_of(folder, file).unlink(missing_ok=True)
         replace_file(self._folder / NOTE, json.dumps(now).encode(), self._folder / (NOTE + ".new"))

@@ -1,12 +1,13 @@
-"""Choosing a model: the demo, those that are installed, or any folder."""
+"""Choosing a model: the demo, those on this machine, any folder, or one from a hub."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -19,51 +20,25 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from colibri_tui.models import demo_folder, disk_use, is_model, list_models, resolve_model
+from colibri_tui.fetching import fetch, forecasts, is_repository
+from colibri_tui.inventory import installed
+from colibri_tui.models import demo_folder, is_model, resolve_model
+from colibri_tui.pace import Pace
 from colibri_tui.render.clean import clean
 from colibri_tui.render.glyphs import Glyphs
-from colibri_tui.render.units import size
+from colibri_tui.screens.model_list import Entry, look, model_words
 from colibri_tui.widgets.loading import Loading
 from engine.errors import EngineError
 
-HINT: Final = "Enter opens   Tab to the folder line   Esc closes"
+HINT: Final = "Enter opens or gets   Tab to the line below   Esc closes"
 BUILDING: Final = "The demo is being built. Esc gives up"
+GETTING: Final = "{} is being got, in 4 bits. Esc stops; it goes on from there when you choose it again"
+STOPPED: Final = "Stopped. Choose it again to go on from there"
 PROGRESS_SECONDS: Final = 0.1
 
 
 class _GivenUpError(Exception):
-    """Unwinds the building of the demo."""
-
-
-def demo_words() -> Content:
-    """Return two lines about the demo: what it is, from where, under which licence, and how large."""
-    from colibri_tui.demo import DISK_BYTES, DOWNLOAD_BYTES, LICENCE, SOURCE
-
-    folder = demo_folder()
-    if is_model(folder):
-        details = f"ready, {size(disk_use(folder))} on disk"
-    else:
-        details = f"downloads {size(DOWNLOAD_BYTES)}, takes {size(DISK_BYTES)} on disk"
-    return Content.assemble(
-        "demo, a small model that shows everything\n", (f"  {SOURCE}, {LICENCE}; {details}", "$text-muted")
-    )
-
-
-def model_words(folder: Path) -> Content:
-    """Return two lines about an installed model."""
-    return Content.assemble(
-        clean(folder.name), "\n", (f"  {size(disk_use(folder))} in {clean(str(folder.parent))}", "$text-muted")
-    )
-
-
-def look() -> tuple[list[tuple[Path, Content]], str]:
-    """Return the models there are, each with its words, the demo first; and what kept others from being found."""
-    found = [(demo_folder(), demo_words())]
-    try:
-        found += [(folder, model_words(folder)) for folder in list_models() if folder != demo_folder()]
-    except EngineError as error:
-        return found, str(error)
-    return found, ""
+    """Unwinds the building of the demo, or a download."""
 
 
 class ModelsScreen(ModalScreen[Path | None]):
@@ -78,33 +53,43 @@ class ModelsScreen(ModalScreen[Path | None]):
     hint = query_one("#hint", Static)
 
     class Progressed(Message):
-        """The demo has come further."""
+        """What is being got has come further."""
 
         def __init__(self, stage: str, done: int, total: int) -> None:
             super().__init__()
             self.stage, self.done, self.total = stage, done, total
 
-    class Built(Message):
-        """The demo is there, or `error` says why not."""
+    class Got(Message):
+        """The model is there, or `error` says why not."""
 
-        def __init__(self, error: str) -> None:
+        def __init__(self, folder: Path | None, error: str = "") -> None:
             super().__init__()
-            self.error = error
+            self.folder, self.error = folder, error
+
+    class Forecast(Message):
+        """What a model that is here will do."""
+
+        def __init__(self, said: dict[str, Any]) -> None:
+            super().__init__()
+            self.said = said
 
     def __init__(self, glyphs: Glyphs, build: Path | None = None) -> None:
         super().__init__()
         self._glyphs = glyphs
         self._build_at_once = build
-        self._folders: list[Path] = []
+        self._entries: list[Entry] = []
         self._give_up = threading.Event()
-        self._building = False
+        self._left = threading.Event()
+        self._busy = False
+        self._pace = Pace()
+        self._due = 0.0
 
     def compose(self) -> ComposeResult:
         """The list, a line for any other folder, and what goes on."""
         with Vertical(id="box") as box:
             box.border_title = "Models"
             yield OptionList(id="list")
-            yield Input(placeholder="or type the folder of a model", id="folder")
+            yield Input(placeholder="or type a model's folder, or OWNER/NAME to get one from a hub", id="folder")
             yield Loading(self._glyphs)
             yield Static(HINT, id="hint")
 
@@ -117,84 +102,127 @@ class ModelsScreen(ModalScreen[Path | None]):
 
     @work(exclusive=True, group="list")
     async def _list(self) -> None:
-        found, problem = await asyncio.to_thread(look)
-        self._folders = [folder for folder, _ in found]
+        self._entries, problem = await asyncio.to_thread(look)
         self.listed.clear_options()
-        self.listed.add_options([Option(words) for _, words in found])
+        self.listed.add_options([Option(entry.words) for entry in self._entries])
         self.listed.highlighted = 0
         if problem:
             self._say(problem)
+        self._forecast()
+
+    @work(thread=True, group="forecast")
+    def _forecast(self) -> None:
+        """Ask what each model will do; lines are complete without it."""
+        told = forecasts()
+        try:
+            for said in told:
+                if self._left.is_set():
+                    break
+                self.post_message(self.Forecast(said))
+        except EngineError:
+            return
+        finally:
+            told.close()
+
+    @on(Forecast)
+    async def _forecast_told(self, message: Forecast) -> None:
+        name = message.said.get("name")
+        for one in await asyncio.to_thread(installed):
+            for index, entry in enumerate(self._entries):
+                if one.name == entry.name == name and entry.folder != demo_folder():
+                    self.listed.replace_option_prompt_at_index(index, model_words(one, message.said))
 
     @on(OptionList.OptionSelected)
     def _selected(self, message: OptionList.OptionSelected) -> None:
-        self._choose(self._folders[message.option_index])
+        entry = self._entries[message.option_index]
+        if entry.folder is not None:
+            self._choose(entry.folder)
+        else:
+            self._get(entry.repo)
 
     @on(Input.Submitted)
     def _submitted(self) -> None:
+        text = self.typed.value.strip()
         try:
-            self._choose(resolve_model(self.typed.value.strip()))
+            self._choose(resolve_model(text))
         except EngineError as error:
-            self._say(str(error))
+            if is_repository(text):
+                self._get(text)
+            else:
+                self._say(str(error))
 
     def _choose(self, folder: Path) -> None:
-        if self._building:
+        if self._busy:
             return
         if is_model(folder):
             self.dismiss(folder)
         elif folder == demo_folder():
-            self._building = True
-            self._say(BUILDING)
-            self._build(folder)
+            self._begin(BUILDING, self._build_demo)
         else:
             self._say(f"{folder}: no config.json here any more")
 
+    def _get(self, repo: str) -> None:
+        if not self._busy:
+            self._begin(GETTING.format(repo), lambda: fetch(repo, self._progress))
+
+    def _begin(self, words: str, work: Callable[[], Path]) -> None:
+        self._busy = True
+        self._say(words)
+        self._run(work)
+
     def action_back(self) -> None:
-        """Give up building, or leave."""
-        if self._building:
+        """Give up what is being got, or leave."""
+        if self._busy:
             self._give_up.set()
         else:
             self.dismiss(None)
 
-    @work(thread=True, group="build")
-    def _build(self, folder: Path) -> None:
+    def _build_demo(self) -> Path:
         from colibri_tui.demo import build_demo
 
-        due = 0.0
-
-        def progress(stage: str, done: int, total: int) -> None:
-            nonlocal due
-            if self._give_up.is_set():
-                raise _GivenUpError
-            if done == total or time.monotonic() >= due:
-                due = time.monotonic() + PROGRESS_SECONDS
-                self.post_message(self.Progressed(stage, done, total))
-
         try:
-            build_demo(folder, progress)
-        except EngineError as error:
-            self.post_message(self.Built(str(error)))
+            build_demo(demo_folder(), self._progress)
         except _GivenUpError:
-            self.post_message(self.Built("given up; what was downloaded so far is gone"))
-        else:
-            self.post_message(self.Built(""))
+            raise EngineError("given up; what was downloaded so far is gone") from None
+        return demo_folder()
+
+    def _progress(self, stage: str, done: int, total: int) -> None:
+        """Hear of progress, on the thread that works."""
+        if self._give_up.is_set():
+            raise _GivenUpError
+        if done == total or time.monotonic() >= self._due:
+            self._due = time.monotonic() + PROGRESS_SECONDS
+            self.post_message(self.Progressed(stage, done, total))
+
+    @work(thread=True, group="get")
+    def _run(self, work: Callable[[], Path]) -> None:
+        self._due = 0.0
+        try:
+            self.post_message(self.Got(work()))
+        except EngineError as error:
+            self.post_message(self.Got(None, str(error)))
+        except _GivenUpError:
+            self.post_message(self.Got(None, STOPPED))
 
     @on(Progressed)
     def _progressed(self, message: Progressed) -> None:
-        self.progress.show(message.stage, message.done, message.total)
+        rest = self._pace.told(message.stage, message.done, message.total).partition(", ")[2]
+        self.progress.show(message.stage, message.done, message.total, rest)
 
-    @on(Built)
-    def _built(self, message: Built) -> None:
-        self._building = False
+    @on(Got)
+    def _got(self, message: Got) -> None:
+        self._busy = False
         self._give_up.clear()
         self.progress.hide()
-        if message.error:
+        if message.folder is None:
             self._say(message.error)
         else:
-            self.dismiss(demo_folder())
+            self.dismiss(message.folder)
 
     def on_unmount(self) -> None:
-        """Nobody waits for the demo any more."""
+        """Nobody waits any more."""
         self._give_up.set()
+        self._left.set()
 
     def _say(self, words: str) -> None:
         self.hint.update(Content(clean(words)))

@@ -35,10 +35,13 @@ class Loading(Static):
         super().__init__(id=id)
         self._glyphs = glyphs
 
-    def show(self, stage: str, done: int, total: int) -> None:
-        """Show progress: `done` of `total`, or no bar when the total is not known (0)."""
+    def show(self, stage: str, done: int, total: int, rest: str = "") -> None:
+        """Show progress: `done` of `total`, or no bar when the total is not known (0). rest: how fast, how long yet."""
         bar = meter(done / total, BAR, self._glyphs.bar, self._glyphs.bar_rest) + "  " if total > 0 else ""
-        self.update(Content.assemble((bar, "$accent"), progress_text(stage, done, total)), layout=False)
+        self.update(
+            Content.assemble((bar, "$accent"), progress_text(stage, done, total), (f"  {rest}", "$text-muted")),
+            layout=False,
+        )
         self.add_class("-shown")
 
     def hide(self) -> None:

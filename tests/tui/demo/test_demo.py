@@ -16,6 +16,7 @@ import pytest
 
 from colibri_tui import demo
 from colibri_tui.demo import build, build_demo, converter, demo_defaults, wheel
+from colibri_tui.processes import child_environ
 from engine.errors import CheckpointError, EngineError
 from engine.files import FileLock
 
@@ -258,7 +259,7 @@ def test_the_child_tells_what_went_wrong(
 
 def test_the_child_finds_its_packages_from_anywhere(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-c", "import colibri_tui.demo.converter"]
-    done = subprocess.run(command, env=converter._environ(), cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=child_environ(), cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stderr == ""
 
 
@@ -272,5 +273,5 @@ def test_the_demos_options_let_all_tiers_work() -> None:
 def test_the_screen_can_ask_for_the_words_without_loading_the_engine() -> None:
     heavy = {"numba", "safetensors", "ssl"}
     code = f"import sys, colibri_tui.demo as d; print(d.SOURCE, d.LICENCE, sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([*CHILD, code], env=converter._environ(), capture_output=True, text=True, check=True)
+    done = subprocess.run([*CHILD, code], env=child_environ(), capture_output=True, text=True, check=True)
     assert done.stdout == f"{demo.SOURCE} {demo.LICENCE} []\n"

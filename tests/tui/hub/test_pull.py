@@ -295,6 +295,18 @@ def test_which_of_several_gguf_files(hub: Hub, tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "here").iterdir()} == {"m-Q4_K_M.gguf", "LICENSE", NOTE}
 
 
+def test_auto_converts_what_has_many_bits(hub: Hub, tmp_path: Path) -> None:
+    get(tmp_path / "here", expert_format="auto")
+    assert json.loads((tmp_path / "here" / "colibri.json").read_text())["experts"] == "int4"
+    hub.add("someone/converted", tmp_path / "here")
+    get(tmp_path / "there", repo="someone/converted", expert_format="auto")
+    here, there = digest(tmp_path / "here"), digest(tmp_path / "there")
+    assert here.pop(NOTE) != there.pop(NOTE)
+    assert here == there
+    assert left_over(tmp_path) == []
+    assert not pull(Request(REPO, None, tmp_path / "here", expert_format="auto"), lambda *_: None)
+
+
 class TestConverting:
     def test_the_result_is_that_of_converting_afterwards(self, hub: Hub, tmp_path: Path) -> None:
         told = get(tmp_path / "here", expert_format="int4")

@@ -38,7 +38,7 @@ def demo(monkeypatch):
 
 
 async def shown(app) -> ModelsScreen:
-    await until(lambda: isinstance(app.screen, ModelsScreen) and app.screen._folders)
+    await until(lambda: isinstance(app.screen, ModelsScreen) and app.screen._entries)
     return app.screen
 
 
@@ -46,7 +46,7 @@ async def test_a_first_start_offers_the_demo_with_licence_and_size(scripted, dem
     app = scripted(model=False)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await shown(app)
-        assert screen._folders == [demo_folder()]
+        assert [entry.folder for entry in screen._entries if entry.folder] == [demo_folder()]
         await until(lambda: "Apache-2.0" in on_screen(app))
         assert "downloads 100 MB, takes 150 MB on disk" in on_screen(app)
         await pilot.press("escape")
@@ -98,7 +98,7 @@ async def test_installed_models_and_any_folder(scripted, demo, tmp_path):
     app = scripted(model=False)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await shown(app)
-        assert [folder.name for folder in screen._folders] == ["demo", "olmoe"]
+        assert [entry.name for entry in screen._entries if entry.folder] == ["demo", "olmoe"]
         await until(lambda: "ready" in on_screen(app))
         await pilot.press("tab")
         screen.typed.value = str(tmp_path / "nothing")
@@ -131,3 +131,94 @@ async def test_a_model_that_vanished_meanwhile_is_told(scripted, demo):
         (folder / "config.json").unlink()
         await pilot.press("down", "enter")
         await until(lambda: "no config.json here any more" in on_screen(app))
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """Getting a model that goes as far as a test lets it."""
+
+    class Getting:
+        def __init__(self):
+            self.asked, self.go_on, self.error = [], threading.Event(), ""
+
+        def __call__(self, repo, progress):
+            self.asked.append(repo)
+            progress("downloading", 500_000_000, 4_000_000_000)
+            while not self.go_on.wait(0.02):
+                progress("downloading", 1_000_000_000, 4_000_000_000)
+            if self.error:
+                raise EngineError(self.error)
+            return write_model(tmp_path / "got")
+
+    getting = Getting()
+    monkeypatch.setattr("colibri_tui.screens.models.fetch", getting)
+    yield getting
+    getting.go_on.set()
+
+
+async def test_getting_a_model_from_a_hub(scripted, demo, hub):
+    app = scripted(model=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await shown(app)
+        screen.typed.focus()
+        screen.typed.value = "someone/Little-MoE@main"
+        await pilot.press("enter")
+        await until(lambda: "1.00 GB of 4.00 GB" in on_screen(app))
+        assert "someone/Little-MoE@main is being got" in on_screen(app)
+        hub.go_on.set()
+        await until(lambda: chat(app)._engine.started)
+        assert chat(app)._engine.started[0][0].name == "got"
+
+
+async def test_stopping_a_download_and_going_on(scripted, demo, hub):
+    app = scripted(model=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await shown(app)
+        screen.typed.focus()
+        screen.typed.value = "someone/Little-MoE"
+        await pilot.press("enter")
+        await until(lambda: "being got" in on_screen(app))
+        await pilot.press("escape")
+        await until(lambda: "Stopped. Choose it again" in on_screen(app))
+        hub.go_on.set()
+        await pilot.press("enter")
+        await until(lambda: chat(app)._engine.started)
+        assert hub.asked == ["someone/Little-MoE"] * 2
+
+
+async def test_a_download_that_fails_says_why(scripted, demo, hub):
+    hub.error = "someone/Little-MoE is gated: open https://huggingface.co/someone/Little-MoE"
+    hub.go_on.set()
+    app = scripted(model=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await shown(app)
+        screen.typed.focus()
+        screen.typed.value = "someone/Little-MoE"
+        await pilot.press("enter")
+        await until(lambda: "is gated" in on_screen(app))
+        await pilot.press("escape")
+        assert app.screen is chat(app)
+
+
+async def test_models_worth_getting_are_offered(scripted, demo, hub, monkeypatch):
+    monkeypatch.setattr("colibri_tui.screens.model_list.available_memory", lambda: 9e9)
+    app = scripted(model=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await shown(app)
+        await until(lambda: "get openai/gpt-oss-20b" in on_screen(app))
+        assert "13.8 GB on disk" in on_screen(app)
+        await pilot.press("down", "enter")
+        await until(lambda: hub.asked)
+        assert hub.asked[0].startswith("Qwen/")
+        hub.go_on.set()
+        await until(lambda: chat(app)._engine.started)
+
+
+async def test_what_each_model_will_do_is_added(scripted, demo, monkeypatch):
+    write_model(paths.models_dir() / "olmoe")
+    told = {"name": "olmoe", "share": 0.25, "tok_s": 5.26}
+    monkeypatch.setattr("colibri_tui.screens.models.forecasts", lambda: (said for said in (told,)))
+    app = scripted(model=False)
+    async with app.run_test(size=(120, 40)):
+        await shown(app)
+        await until(lambda: "25% of the experts fit into memory, about 5.26 tok/s" in on_screen(app))
