@@ -44,7 +44,8 @@ from engine.errors import EngineError as EngineFailure
 from engine.errors import WorkerDiedError
 from engine.events import Counted, Loading, MemoryCurve, Notice, Prefill, Ready, Repin, State, Token, Turn
 from engine.options import EngineOptions
-from engine.worker import ENGINE, Between, Failure, Tagged, Worker
+from engine.wire import Between, Failure, Tagged
+from engine.worker import ENGINE, Worker
 
 if TYPE_CHECKING:
     from engine.text.sampler import Sampling

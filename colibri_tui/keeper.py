@@ -18,7 +18,7 @@ from typing import Protocol
 from colibri_tui.journal import Row
 from colibri_tui.render.units import size
 from engine.events import State
-from engine.worker import Between, Forget, LoadState, SaveState
+from engine.wire import Between, Forget, LoadState, SaveState
 
 _HALF_WRITTEN_S = 3600.0
 """Seconds after which a half-written file is nobody's any more."""

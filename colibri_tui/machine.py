@@ -12,7 +12,7 @@ from colibri_tui.turns import CHOOSE, STARTING, Turns
 from colibri_tui.widgets.status_line import Stage
 from engine.errors import EngineError
 from engine.options import KNOB
-from engine.worker import UseHistory
+from engine.wire import UseHistory
 
 _WORDS: Final = {
     "ram": "a memory budget of {} GB",

@@ -15,18 +15,17 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
-from typing import Final, Literal
+from typing import Final
 
-from .errors import EngineError, StateError
-from .events import Counted, Event, Hits, Notice, State, Turn
+from .errors import EngineError
+from .events import Counted, Event, Hits, Notice, Turn
 from .obituary import one_line
-from .worker import (
+from .wire import (
     Between,
     Chat,
     Close,
@@ -34,7 +33,6 @@ from .worker import (
     Complete,
     Count,
     DrawCurve,
-    EngineLike,
     Failure,
     Forget,
     LoadState,
@@ -44,8 +42,8 @@ from .worker import (
     Stop,
     Tagged,
     UseHistory,
-    find_factory,
 )
+from .worker import EngineLike, find_factory, state_event
 
 _ORPHAN_GRACE_S: Final = 1.5  # to save and leave once the parent is gone
 _STOP_AGAIN_S: Final = 0.05
@@ -130,9 +128,9 @@ class Host:
         try:
             match command:
                 case SaveState(path, most):
-                    self._tell(0, _state("saved", path, lambda: engine.save_state(path, most)))
+                    self._tell(0, state_event("saved", path, lambda: engine.save_state(path, most)))
                 case LoadState(path):
-                    self._tell(0, _state("loaded", path, lambda: engine.load_state(path)))
+                    self._tell(0, state_event("loaded", path, lambda: engine.load_state(path)))
                 case Forget():
                     engine.forget()
                 case UseHistory(path, learn):
@@ -214,13 +212,6 @@ def _prompt(engine: EngineLike, command: Chat | Complete) -> list[int]:
     if isinstance(command, Chat):
         return engine.render(command.messages, continue_final=command.continue_final)
     return engine.encode(command.prompt) if isinstance(command.prompt, str) else command.prompt
-
-
-def _state(done: Literal["saved", "loaded"], path: str, work: Callable[[], State]) -> State:
-    try:
-        return work()
-    except StateError as error:
-        return State(done, path, error=one_line(str(error)))
 
 
 def _unbegun() -> Turn:

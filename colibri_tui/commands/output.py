@@ -9,12 +9,12 @@ from typing import Final, Protocol, TextIO
 
 import click
 
-from engine.events import Event, Hits, Loading, Notice, Prefill, Ready, Token, Turn, to_json
+from engine.events import Event, Hits, Loading, Notice, Prefill, Ready, State, Token, Turn, to_json
 from engine.files import reason
 
 from ..pace import Pace
 from ..render.clean import StreamCleaner, clean
-from ..render.units import rate, seconds
+from ..render.units import rate, seconds, size
 
 _ERASE_LINE: Final = "\r\x1b[K"
 _PROGRESS_S: Final = 0.1
@@ -71,6 +71,8 @@ class TextOutput:
                 self._tell_token(event)
             case Notice(text):
                 self._remark(text)
+            case State():
+                self._remark(state_line(event))
             case Ready():
                 self._progress.clear()
             case Turn():
@@ -162,6 +164,12 @@ def _put(stream: TextIO, text: str) -> None:
         if isinstance(error, BrokenPipeError):
             raise
         raise click.ClickException(f"the output cannot be written: {reason(error)}") from error
+
+
+def state_line(state: State) -> str:
+    """Return what became of a context in one line."""
+    done = "kept" if state.done == "saved" else "restored"
+    return state.error or f"context {done}: {state.tokens:,} token{'s' * (state.tokens != 1)}, {size(state.nbytes)}"
 
 
 def summary(turn: Turn) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from engine.options import EngineOptions
-from engine.worker import EngineLike, Factory, find_factory
+from engine.worker import EngineLike, Factory, find_factory, state_event
 
 from ..launch import launch
 from .demo import model_folder
@@ -49,8 +49,12 @@ class Request:
         return engine.render(self.messages)
 
 
-def run_prompt(factory: Factory, folder: Path, options: EngineOptions, request: Request, output: Output) -> int:
+def run_prompt(
+    factory: Factory, folder: Path, options: EngineOptions, request: Request, output: Output, state: Path | None = None
+) -> int:
     """Load a model, answer one request, close; return the exit code.
+
+    state: a file that the engine's memory is taken from, if it exists, and kept in afterwards.
 
     Raises EngineError, and what the output raises.
     """
@@ -58,9 +62,13 @@ def run_prompt(factory: Factory, folder: Path, options: EngineOptions, request: 
         output.tell(engine.info)
         sampling: Sampling = replace(engine.defaults, **request.sampling)
         prompt = request.prompt(engine)
+        if state is not None and state.exists():
+            output.tell(state_event("loaded", str(state), lambda: engine.load_state(str(state))))
         with _stopping(engine) as interrupted:
             for event in engine.generate(prompt, chat=bool(request.messages), **asdict(sampling)):
                 output.tell(event)
+        if state is not None:
+            output.tell(state_event("saved", str(state), lambda: engine.save_state(str(state))))
     return INTERRUPTED if interrupted else 0
 
 
@@ -101,6 +109,12 @@ def _ids(_ctx: click.Context, _param: click.Parameter, text: str | None) -> list
 @click.option("--system", metavar="TEXT", help="the system prompt")
 @click.option("--raw", is_flag=True, help="continue the text: no chat template")
 @click.option("--show-reasoning", is_flag=True, help="print what is thought before the answer too, in <think> tags")
+@click.option(
+    "--state",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="keep what was read in FILE: a later prompt that begins the same is not read again",
+)
 @click.option("--json", "as_json", is_flag=True, help="print events, one JSON object a line")
 @click.option("--quiet", "-q", is_flag=True, help="print the answer and nothing else")
 @profile_option
@@ -116,6 +130,7 @@ def run(
     ids: list[int] | None,
     system: str | None,
     raw: bool,
+    state: Path | None,
     show_reasoning: bool,
     as_json: bool,
     quiet: bool,
@@ -152,7 +167,7 @@ def run(
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     try:
-        return run_prompt(find_factory(start.factory), folder, options, request, output)
+        return run_prompt(find_factory(start.factory), folder, options, request, output, state)
     except BrokenPipeError:  # whoever reads the answer has enough
         return 0
 

@@ -17,7 +17,8 @@ import pytest
 from engine.errors import CheckpointError, EngineError, WorkerDiedError
 from engine.events import Counted, Loading, MemoryCurve, Notice, Prefill, Ready, State, Token, Turn
 from engine.options import EngineOptions
-from engine.worker import Failure, Forget, LoadState, SaveState, Tagged, UseHistory, Worker
+from engine.wire import Failure, Forget, LoadState, SaveState, Tagged, UseHistory
+from engine.worker import Worker
 from tests.fake_engine import FACTORY, Sampling, write_model
 
 PATIENCE = 60.0

@@ -10,7 +10,7 @@ from engine.errors import EngineError as EngineFailure
 from engine.events import Hits, Plan, Ready, Turn
 from engine.options import EngineOptions
 from engine.text.sampler import Sampling
-from engine.worker import Between
+from engine.wire import Between
 
 PLAN = Plan(
     budget=4 * 10**9, available=8 * 10**9, dense=1, kv=1, runtime=1, work=1, cache=1, free=1, cap=2, slots=4,

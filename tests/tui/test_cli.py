@@ -311,3 +311,14 @@ class TestHelp:
         assert "(application)" not in out
         for name in ("run", "demo"):
             assert f"\n  {name} " in out
+
+
+def test_what_was_read_is_kept_in_a_file_and_taken_from_there(home: dict[str, str], model: Path) -> None:
+    file = model.parent / "kept.state"
+    _, err = run(["run", model, "hello there", "--state", file], home)
+    assert "context kept" in err
+    assert "restored" not in err
+    assert file.exists()
+    states = [event for event in events([model, "hello there", "--state", file], home) if event["event"] == "state"]
+    assert [(event["done"], event["error"]) for event in states] == [("loaded", ""), ("saved", "")]
+    assert states[0]["path"] == str(file)

@@ -12,7 +12,7 @@ from colibri_tui.engine_link import EngineError, EngineReady, EngineState, LinkS
 from colibri_tui.journal import Row, known
 from colibri_tui.keeper import Keeper
 from engine.events import State
-from engine.worker import Between, Forget, LoadState, SaveState, UseHistory
+from engine.wire import Between, Forget, LoadState, SaveState, UseHistory
 from tests.tui.scripted_link import READY
 from tests.tui.test_conductor import Play
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from colibri_tui.commands.output import JsonOutput, Progress, TextOutput, summary
-from engine.events import Hits, Loading, Notice, Prefill, Token, Turn
+from engine.events import Hits, Loading, Notice, Prefill, State, Token, Turn
 
 TURN = Turn(5, 12, 1.234, 1.2, 2.0, 5.5, Hits(61, 31, 8), Hits(1, 2, 3), 1000, 8.0, "eos")
 
@@ -70,6 +70,18 @@ class TestText:
         assert out.getvalue() == "one"
         output.tell(TURN)
         assert out.getvalue() == "one\n"
+
+    def test_what_became_of_the_context(self) -> None:
+        out, err = io.StringIO(), io.StringIO()
+        output = text_output(out, err)
+        output.tell(State("loaded", "f", 1234, 85_000_000))
+        output.tell(State("saved", "f", 1, 900))
+        output.tell(State("loaded", "f", error="f: damaged; the conversation is read again"))
+        assert err.getvalue() == (
+            "context restored: 1,234 tokens, 85.0 MB\ncontext kept: 1 token, 900 B\n"
+            "f: damaged; the conversation is read again\n"
+        )
+        assert out.getvalue() == ""
 
     def test_a_file_gets_the_answer_as_it_is(self) -> None:
         out = io.StringIO()
