@@ -100,6 +100,8 @@ def make_plan(needs: Needs, options: EngineOptions, pinnable: Pinnable = NOTHING
     context = min(options.context or DEFAULT_CONTEXT, needs.max_context)
     if options.context and options.context > needs.max_context:
         notices.append(f"--context {options.context:,} is more than the model's {needs.max_context:,}; using that")
+    if options.cap and options.cap > needs.experts:
+        notices.append(f"--cap {options.cap:,} is more than the {needs.experts:,} experts of a layer; using those")
     fewest = _slots(needs, options.cap or 1, 1) * needs.slot_bytes
     shortest = context if options.context else min(context, SMALLEST_CONTEXT)
     rest = needs.dense + runtime + needs.kv(shortest) + fewest

@@ -233,3 +233,20 @@ def test_a_run_stays_within_its_plan(tmp_path: Path) -> None:
     most, total, cache, used = map(int, result.stdout.split())
     assert used > 1.5 * cache
     assert most <= 1.05 * total
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (EngineOptions(ram=100), ["--ram 100 is more than the 64.2 GB available; using those"]),
+        (EngineOptions(cap=65), ["--cap 65 is more than the 64 experts of a layer; using those"]),
+        (EngineOptions(context=40_000), ["--context 40,000 is more than the model's 32,768; using that"]),
+        (EngineOptions(ram=60, cap=64, context=32_768), []),
+    ],
+)
+def test_what_is_clamped_is_told(options: EngineOptions, told: list[str]) -> None:
+    plan, notices = plan_of(some_needs(), options)
+    assert notices == told
+    assert plan.budget <= AVAILABLE + RESIDENT
+    assert plan.cap <= 64
+    assert plan.context <= 32_768
