@@ -36,7 +36,7 @@ from .kernels.warm import compile_all, compile_kernels
 from .learning import Learning
 from .model.build import Lossy
 from .model.conversation import Conversation
-from .model.forward import Model, OnRoute
+from .model.forward import Model, OnRoute, StoppedError
 from .model.kv import KV_NAMES, KVCache, kv_format
 from .model.spec import ModelSpec
 from .model.weights import Weights
@@ -250,6 +250,9 @@ class Engine:
                     count = min(HEAD_ROWS, len(block) - row)
                     at = begin + row - start
                     result[at : at + count] = self.model.logits(row, count)
+                    result[start + row : start + row + count] = self.model.logits(row, count)
+        except StoppedError:
+            raise EngineError("stopped before the logits were computed") from None
         finally:
             self.board.counters[Counter.PHASE] = Phase.IDLE
         return result

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 
 class EngineError(Exception):
-    """Anything the engine refuses or fails at; `str(error)` is one line fit to be shown."""
+    """Anything the engine refuses or fails at; `str(error)` is one line fit to be shown.
+
+    Names in it may come from outside, those of files too: what a terminal would obey is spelled out.
+    """
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(
+            text
+            if text.isprintable()
+            else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        )
 
 
 class CheckpointError(EngineError):

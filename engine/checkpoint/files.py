@@ -20,6 +20,9 @@ from ..errors import ReadError
 ALIGN = 4096
 """Offsets, lengths and addresses of direct reads are multiples of this."""
 
+_COMPARED = 1 << 22
+"""Bytes that are compared at a time."""
+
 _DIRECT = getattr(os, "O_DIRECT", 0)
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 
@@ -28,6 +31,21 @@ def aligned_span(offset: int, nbytes: int) -> tuple[int, int]:
     """The aligned range around `nbytes` at `offset`: (its start, its length)."""
     start = offset // ALIGN * ALIGN
     return start, -(-(offset + nbytes) // ALIGN) * ALIGN - start
+
+
+def same_bytes(one: tuple[Path, int], other: tuple[Path, int], nbytes: int) -> bool:
+    """Whether two places, (file, offset), hold the same bytes. Raises ReadError where they cannot be read."""
+    try:
+        with one[0].open("rb") as first, other[0].open("rb") as second:
+            first.seek(one[1])
+            second.seek(other[1])
+            for start in range(0, nbytes, _COMPARED):
+                size = min(_COMPARED, nbytes - start)
+                if first.read(size) != second.read(size):
+                    return False
+    except OSError as error:
+        raise ReadError(f"{one[0]}: cannot be read ({error.strerror})") from None
+    return True
 
 
 class ModelFile:

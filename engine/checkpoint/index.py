@@ -139,7 +139,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """All safetensors files of a folder; those the index names must be there."""
+    """The safetensors files of a folder: those its index names, which must be there, or else all."""
     files = sorted(folder.glob("*.safetensors"))
     index = folder / "model.safetensors.index.json"
     if index.exists():
@@ -154,6 +154,7 @@ def _weight_files(folder: Path) -> list[Path]:
             raise CheckpointError(
                 f"{folder}: {len(missing)} of {len(wanted)} shards missing: {named}; download them again"
             )
+        files = [file for file in files if file.name in set(wanted)]
     if not files:
         raise CheckpointError(f"{folder}: no *.safetensors files; is this a model folder?")
     return files

@@ -20,10 +20,19 @@ _NAMES: dict[Role, str] = {
 }
 
 
+_YARN = {
+    "rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
+    "original_max_position_embeddings": 4096,
+}  # fmt: skip
+"""What a config without a word about it means."""
+
+
 def spec(config: Config) -> ModelSpec:
     """Read a gpt_oss config."""
     if config.number("swiglu_limit", 7.0) != 7.0 or config.number("swiglu_alpha", 1.702) != 1.702:
         raise UnsupportedModelError("config.json: only a swiglu_limit of 7 and a swiglu_alpha of 1.702 are supported")
+    if not (config.values.get("rope_scaling") or config.values.get("rope_parameters")):
+        config = Config({**config.values, "rope_scaling": _YARN})
     heads = config.integer("num_attention_heads")
     head_dim = config.integer("head_dim", 64)
     bias = config.flag("attention_bias", True)

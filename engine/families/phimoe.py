@@ -19,18 +19,22 @@ def spec(config: Config) -> ModelSpec:
     """Read a phimoe config."""
     config.expect("num_experts_per_tok", None, 2)
     heads, head_dim = config.integer("num_attention_heads"), config.head_dim()
-    bias = config.flag("attention_bias", False)
+    bias, rope = config.flag("attention_bias", False), config.rope(head_dim, theta=1e6)
     attention = Attention(
         heads=heads,
         kv_heads=config.integer("num_key_value_heads", 8),
         head_dim=head_dim,
-        rope=config.rope(head_dim, theta=1e6),
+        rope=rope,
         qkv_bias=bias,
         out_bias=bias,
         window=config.sliding_window(),
     )
     router = Router("sparsemixer", 2, renormalise=False, jitter=config.number("router_jitter_noise", 0.01))
     mixture = Mixture(router, config.experts(16), config.integer("intermediate_size"))
+    context, scaling = config.integer("max_position_embeddings", 131072, high=1 << 31), rope.scaling
+    if scaling.get("long_mscale") not in (None, scaling.get("short_mscale")):
+        # Past the original length another factor holds for all positions: what is in the cache would be wrong then.
+        context = min(context, Config(scaling).integer("original_max_position_embeddings", context, high=1 << 31))
     return ModelSpec(
         family="phimoe",
         vocab=config.integer("vocab_size"),
@@ -38,7 +42,7 @@ def spec(config: Config) -> ModelSpec:
         layers=(Layer(attention, mixture),) * config.layers(),
         norm_eps=config.norm_eps(1e-5),
         tied=config.flag("tie_word_embeddings", False),
-        max_context=config.integer("max_position_embeddings", 131072, high=1 << 31),
+        max_context=context,
         names=_NAMES,
         norm="layer",
         head_bias=config.flag("lm_head_bias", False),

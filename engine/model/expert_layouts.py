@@ -75,7 +75,19 @@ class _Layer:
         elif tensors.has(gate_up) or tensors.has(gate):
             self._stacked(gate_up)
         else:
+            self._refuse_half()
             self._single()
+
+    def _refuse_half(self) -> None:
+        """Stop if the other half of stacked experts is there: it is this one that is missing."""
+        tensors, spec = self._tensors, self._tensors.spec
+        if "stacked_down" not in spec.names or "stacked_gate_up" not in spec.names:
+            return
+        down, gate_up = self._stacked_name("stacked_down"), tensors.name("stacked_gate_up", self._layer)
+        if tensors.has(mxfp4.marker(down)):
+            tensors.need(mxfp4.marker(gate_up))
+        elif tensors.has(down):
+            tensors.need(gate_up + (".weight" if down.endswith(".weight") else ""))
 
     def _stacked_name(self, role: Role) -> str:
         """Stacked tensors come with and without `.weight`."""
@@ -161,9 +173,9 @@ class _Layer:
         """Floats stacked with inputs as rows, [E, hidden, 2 width] and [E, width, hidden]: turned while they load."""
         experts, width, hidden, tensors = self._experts, self._width, self._hidden, self._tensors
         entries = tensors.need(gate_up), tensors.need(self._stacked_name("stacked_down"))
+        fmt = float_format(entries[0])
         expect(entries[0], entries[0].dtype, (experts, hidden, 2 * width))
         expect(entries[1], entries[0].dtype, (experts, width, hidden))
-        fmt = float_format(entries[0])
         item = np.dtype(np.uint32 if fmt == F32 else np.uint16)
         alternating = self._mixture.layout == "alternating"
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from math import prod
 
+from ..checkpoint.files import same_bytes
 from ..checkpoint.index import Checkpoint, TensorEntry
 from ..errors import CheckpointError
 from ..kernels.formats import I4G, I8R, LAYOUT, matrix_bytes
@@ -19,6 +20,9 @@ from .items import Alternating, Item, KeyUp, Matrix, Packed, ValueUp, Widened
 from .spec import ModelSpec, Quantisation, Role
 from .storage import Shape, Stored, expect
 from .storage.base import PlainRows
+
+_SCALES = (".scales", "_scales", ".weight_scale", ".weight_scale_inv", ".qs")
+"""What names of scales that belong to quantised weights end in."""
 
 PACKED_SUFFIX = {fmt: f".{LAYOUT[fmt]}" for fmt in (I8R, I4G)}
 """What a container appends to the name of a tensor it keeps in a kernel's layout."""
@@ -118,7 +122,8 @@ class Tensors:
 
     def alternating(self, role: Role, layer: int, parts: tuple[Role, Role], n: int, k: int) -> None:
         """Ask for a tensor [n, 2 k], kept as float32, that may lie in two, `parts`, whose columns alternate in it."""
-        if self.has(self.name(role, layer)) or parts[0] not in self.spec.names:
+        names = self.spec.names
+        if self.has(self.name(role, layer)) or parts[0] not in names or not self.has(self.name(parts[0], layer)):
             self.vector(role, layer, n, 2 * k)
             return
         first, second = (self._dense(self.name(part, layer), (n, k)) for part in parts)
@@ -147,6 +152,34 @@ class Tensors:
         for part, rows in parts:
             self.items[part, layer] = Matrix(stored, first, rows)
             first += rows
+
+    def drop_copy(self, role: Role, original: Role) -> bool:
+        """Take a tensor that holds what another does, byte for byte; say whether it does."""
+        one, other = self._left.get(self.name(role, 0)), self.checkpoint.tensors.get(self.name(original, 0))
+        if one is None or other is None or (one.dtype, one.shape) != (other.dtype, other.shape):
+            return False
+        same = same_bytes((one.file, one.offset), (other.file, other.offset), one.nbytes)
+        if same:
+            del self._left[one.name]
+        return same
+
+    def refuse_mixed_floats(self) -> None:
+        """Stop if a weight has another 16-bit float type than the rest: its bytes would be read as other numbers.
+
+        Scales may: they belong to a method of quantisation, not to the model. GGUF files mix types by intention.
+        """
+        if self.checkpoint.metadata:
+            return
+        by_type: dict[str, list[TensorEntry]] = {"BF16": [], "F16": []}
+        for entry in self.checkpoint.tensors.values():
+            if entry.dtype in by_type and not entry.name.endswith(_SCALES):
+                by_type[entry.dtype].append(entry)
+        few, many = sorted(by_type.values(), key=len)
+        if few:
+            raise CheckpointError(
+                f"{few[0].file.name}: tensor {few[0].name} is {few[0].dtype}, {len(many):,} others are "
+                f"{many[0].dtype}; one of them is labelled wrong, download it again"
+            )
 
     def refuse_leftovers(self) -> None:
         """Stop if a tensor is left that the family does not know to be unneeded."""

@@ -43,6 +43,7 @@ class Weights:
 
     def __init__(self, checkpoint: Checkpoint, spec: ModelSpec) -> None:
         tensors = Tensors(checkpoint, spec)
+        tensors.refuse_mixed_floats()
         _ask(tensors)
         self.experts = find_experts(tensors)
         tensors.refuse_leftovers()
@@ -93,8 +94,8 @@ def _ask(tensors: Tensors) -> None:
     spec = tensors.spec
     hidden = spec.hidden
     tensors.matrix("embed", 0, spec.vocab, hidden)
-    # A head that is there although the config ties it is used: it need not be a copy of the embedding.
-    if not spec.tied or tensors.has_matrix("head", 0):
+    # A head that is there although the config ties it is used, unless it is a copy of the embedding.
+    if not spec.tied or (tensors.has_matrix("head", 0) and not tensors.drop_copy("head", "embed")):
         tensors.matrix("head", 0, spec.vocab, hidden)
     _ask_norm(tensors, "final_norm", 0)
     if spec.head_bias:

@@ -6,9 +6,10 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from engine import Engine, EngineOptions, Prefill, Token, Turn
+from engine import Engine, EngineError, EngineOptions, Prefill, Token, Turn
 from engine.board import Counter, Phase
 from engine.experts.streaming import Streamer
 from tests.oracle.answers import Expected, greedy
@@ -54,6 +55,13 @@ def stopped_at(engine: Engine, prompt: list[int], kind: type, number: int) -> tu
         if isinstance(event, Turn):
             return tokens, event
     raise AssertionError("a turn without an end")
+
+
+def test_in_the_middle_of_logits(engine: Engine, expected: Expected) -> None:
+    with pytest.raises(EngineError, match="stopped before the logits were computed"):
+        engine.logits(expected.prompt, on_route=lambda *_: engine.stop())
+    assert engine.board.counters[Counter.PHASE] == Phase.IDLE
+    np.testing.assert_allclose(engine.logits(expected.prompt), expected.answer.logits, atol=1e-3)
 
 
 def test_before_the_first_block(engine: Engine, expected: Expected) -> None:

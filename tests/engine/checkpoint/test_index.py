@@ -279,6 +279,7 @@ def test_the_missing_shard_is_named(tmp_path: Path) -> None:
 
 def test_a_tensor_in_two_files(tmp_path: Path) -> None:
     folder = sharded(tmp_path / "model", 2)
+    (folder / "model.safetensors.index.json").unlink()
     write(folder / "left-over.safetensors", {"t2": TENSORS["b.weight"]})
     text = open_folder(folder)
     assert "tensor t2" in text
