@@ -173,6 +173,12 @@ COMMANDS = (
         argument="[NAME]",
     ),
     Command(
+        "practice",
+        "Practice",
+        "Teach this profile with typical prompts, and measure whether pins help",
+        slash=("/practice",),
+    ),
+    Command(
         "settings",
         "Settings",
         "Every option: what it is, where that comes from, and a way to change it",

@@ -27,9 +27,10 @@ from colibri_tui.render.ascii import AsciiFilter
 from colibri_tui.render.glyphs import ASCII, BLOCKS, Glyphs
 from colibri_tui.render.looks import Looks
 from colibri_tui.render.ramps import depth_of
-from colibri_tui.screens.chat import ChatScreen, SettingsChanged
+from colibri_tui.screens.chat import ChatScreen
 from colibri_tui.screens.chat_view import STYLE_SHEET
 from colibri_tui.screens.themes import ThemesScreen
+from colibri_tui.screens.tuning import SettingsChanged
 from colibri_tui.settings_file import change_setting
 from colibri_tui.themes import DEFAULT_THEME, PLAIN_THEME, ColourTheme, load_themes, palette_for, stamp
 from engine.errors import EngineError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from colibri_tui import engine_link as link
@@ -79,6 +80,34 @@ class Machine(Turns):
         if self._load(model.reload):
             self._view.tell(f"The engine restarts with {_described(name, value)}; the conversation stays.")
         self._view.state_changed()
+
+    def restart_with(self, changes: dict[str, Any]) -> bool:
+        """Load the same model with other options than flags, environment and settings say; tell if that is refused."""
+        self._before, self.model.changes = self.model.changes, changes
+        loads = self._load(self.model.reload)
+        self._view.state_changed()
+        return loads
+
+    def borrow(self, prompt: str, most: int, *, greedy: bool) -> int:
+        """Have a prompt answered that is no part of the conversation, in `most` tokens; return the turn's number.
+
+        0 if the engine cannot answer now.
+        """
+        if self._engine.state is not LinkState.READY or self._engine.defaults is None:
+            return 0
+        self._keeper.leave()
+        self._keeper.lost()
+        if self.model.telemetry is not None:
+            self.model.telemetry.begin_turn()
+        sampling = replace(self._engine.defaults, max_tokens=most)
+        if greedy:
+            sampling = replace(sampling, temperature=0.0)
+        return self._engine.chat([{"role": "user", "content": prompt}], sampling)
+
+    def stop_borrowed(self) -> None:
+        """Stop a turn that is no part of the conversation."""
+        if self.session.running is None and self._engine.state is LinkState.BUSY:
+            self._engine.stop()
 
     def _load(self, load: Callable[[], None]) -> bool:
         """Start the engine; if it cannot be, tell why and return False."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from textual import on, work
 from textual.binding import Binding, BindingType
-from textual.message import Message
 
 from colibri_tui import engine_link as link
 from colibri_tui import paths
@@ -25,33 +23,20 @@ from colibri_tui.models import is_model
 from colibri_tui.plan_text import plan_text
 from colibri_tui.profiles import list_profiles
 from colibri_tui.render.looks import Looks
-from colibri_tui.screens.chat_view import frame_seconds
 from colibri_tui.screens.conversations import ConversationsScreen
-from colibri_tui.screens.habits import ChatHabits
 from colibri_tui.screens.help import HelpScreen
 from colibri_tui.screens.models import ModelsScreen
-from colibri_tui.screens.profiles import ProfilesScreen
-from colibri_tui.screens.settings import SettingsScreen
-from colibri_tui.settings import Origin, Settings, State, read_state, write_state
-from colibri_tui.turns import RESTART
+from colibri_tui.screens.tuning import ChatTuning
+from colibri_tui.settings import read_state
 from colibri_tui.widgets.composer import Composer
 from colibri_tui.widgets.transcript import Transcript
 from engine.errors import EngineError
-from engine.options import EngineOptions
 
 TWICE_SECONDS: Final = 1.5
 """Ctrl+C twice within this time quits."""
 
 
-class SettingsChanged(Message):
-    """A person changed the settings."""
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__()
-        self.settings = settings
-
-
-class ChatScreen(ChatHabits):
+class ChatScreen(ChatTuning):
     """The one screen that is always there. It hears keys, commands and the engine; its `conductor` decides."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -62,13 +47,11 @@ class ChatScreen(ChatHabits):
 
     def __init__(self, launch: Launch, looks: Looks, problems: Sequence[str] = ()) -> None:
         """problems: what went wrong at the start, a line each."""
-        super().__init__(looks, problems)
-        self._launch = launch
+        super().__init__(launch, looks, problems)
         self._engine = EngineLink(self, launch.factory)
         self._journal = Journal(lambda: Conversations(paths.database_path()), self.report)
         self.conductor = Conductor(self, self._engine, self._journal, launch)
         self._interrupted = -TWICE_SECONDS
-        self._frame_seconds = frame_seconds(calm=bool(launch.settings.reduce_motion))
 
     def _arguments(self, command: Command) -> Sequence[str]:
         """Return what may follow a command, where that is not in its table."""
@@ -119,7 +102,7 @@ class ChatScreen(ChatHabits):
     def _opened(self, folder: Path | None) -> None:
         if folder is not None and self.conductor.open(folder):
             self._come_back(None)
-            self._remember()
+            self.remember()
 
     @work(exclusive=True, group="conversation")
     async def _come_back(self, conversation: ConversationSummary | None) -> None:
@@ -135,16 +118,6 @@ class ChatScreen(ChatHabits):
         except StoreError:
             return  # the journal has told it already
         self.composer.set_history(history)
-
-    @work(thread=True, exclusive=True, group="state")
-    def _remember(self) -> None:
-        """Store what the next start of the program should find."""
-        folder, layout = self.conductor.model.folder, {"side": not self.has_class("-no-side")}
-        state = State(str(folder) if folder else None, self.conductor.model.profile, layout=layout)
-        try:
-            write_state(paths.state_path(), state)
-        except EngineError as error:
-            self.report(str(error))
 
     # Commands
 
@@ -235,51 +208,6 @@ class ChatScreen(ChatHabits):
         """Load the model again within less memory."""
         self.conductor.restart(smaller=True)
 
-    def action_profile(self, name: str = "") -> None:
-        """Use another profile; without a name, let one be chosen."""
-
-        def chosen(name: str | None) -> None:
-            if name and name != self.conductor.model.profile:
-                self.conductor.use_profile(name)
-                self._remember()
-
-        if name:
-            chosen(name)
-        else:
-            self.app.push_screen(ProfilesScreen(self.conductor.model.profile, self.conductor.model.key), chosen)
-
-    def action_settings(self) -> None:
-        """Show every option, and let it be changed."""
-        model = self.conductor.model
-
-        def resolve(settings: Settings) -> tuple[EngineOptions, Mapping[str, Origin]]:
-            launch = replace(self._launch, settings=settings)
-            options, origins = launch.options_for(model.folder, model.profile) if model.folder else launch.options()
-            changes = self._standing_changes(settings)
-            return replace(options, **changes), {**origins, **dict.fromkeys(changes, "command")}
-
-        def closed(settings: Settings | None) -> None:
-            if settings is not None and settings != self._launch.settings:
-                self._take_settings(settings)
-
-        running = model.options if model.folder else None
-        self.app.push_screen(SettingsScreen(self._launch.settings, resolve, running, model.ready), closed)
-
-    def _standing_changes(self, settings: Settings) -> dict[str, Any]:
-        """Return what commands have changed, but for what the settings say otherwise now."""
-        before, now = self._launch.settings.engine, settings.engine
-        return {n: v for n, v in self.conductor.model.changes.items() if before.get(n) == now.get(n)}
-
-    def _take_settings(self, settings: Settings) -> None:
-        """Go by other settings from now on; the engine does at its next start."""
-        model = self.conductor.model
-        model.changes = self._standing_changes(settings)
-        self._launch = model.launch = replace(self._launch, settings=settings)
-        self._frame_seconds = frame_seconds(calm=bool(settings.reduce_motion))
-        self.app.post_message(SettingsChanged(settings))
-        if model.folder is not None and model.pending:
-            self.tell("The engine takes the changes at its next start.", actions=(RESTART,))
-
     def action_models(self) -> None:
         """Choose a model."""
         self.app.push_screen(ModelsScreen(self._looks.glyphs), self._opened)
@@ -325,7 +253,7 @@ class ChatScreen(ChatHabits):
         """Show or hide what stands beside the chat."""
         self.toggle_class("-no-side")
         self.call_after_refresh(self.draw_sample)
-        self._remember()
+        self.remember()
 
     def action_atlas(self) -> None:
         """Give the atlas the whole screen, or the chat its place back."""
@@ -374,3 +302,7 @@ class ChatScreen(ChatHabits):
     @on(link.EngineDied)
     def _hear(self, message: link.EngineMessage) -> None:
         self.conductor.hear(message)
+        if self._practice is not None:
+            self._practice.hear(message)
+        elif isinstance(message, link.EngineReady):
+            self.offer_practice()

@@ -1,0 +1,148 @@
+"""What a person changes about the engine and the program: profiles, settings, and whether pins pay."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from textual import work
+from textual.message import Message
+
+from colibri_tui import paths, practice
+from colibri_tui.launch import Launch
+from colibri_tui.render.looks import Looks
+from colibri_tui.screens.chat_view import frame_seconds
+from colibri_tui.screens.habits import ChatHabits
+from colibri_tui.screens.practice import PracticeScreen
+from colibri_tui.screens.profiles import ProfilesScreen
+from colibri_tui.screens.settings import SettingsScreen
+from colibri_tui.settings import Origin, Settings, State, read_settings, write_state
+from colibri_tui.settings_file import change_setting
+from colibri_tui.turns import CHOOSE, RESTART
+from engine.errors import EngineError
+from engine.options import EngineOptions
+
+
+class SettingsChanged(Message):
+    """A person changed the settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self.settings = settings
+
+
+class ChatTuning(ChatHabits):
+    """The part of the chat screen that is about the engine's options."""
+
+    def __init__(self, launch: Launch, looks: Looks, problems: Sequence[str] = ()) -> None:
+        """launch: what the program was started with, and the settings as they are now."""
+        super().__init__(looks, problems)
+        self._launch = launch
+        self._frame_seconds = frame_seconds(calm=bool(launch.settings.reduce_motion))
+        self._practice: PracticeScreen | None = None
+        self._offered: set[tuple[str, str]] = set()  # profiles and models that practice was offered to
+
+    @work(thread=True, exclusive=True, group="state")
+    def remember(self) -> None:
+        """Store what the next start of the program should find."""
+        folder, layout = self.conductor.model.folder, {"side": not self.has_class("-no-side")}
+        state = State(str(folder) if folder else None, self.conductor.model.profile, layout=layout)
+        try:
+            write_state(paths.state_path(), state)
+        except EngineError as error:
+            self.report(str(error))
+
+    def action_profile(self, name: str = "") -> None:
+        """Use another profile; without a name, let one be chosen."""
+
+        def chosen(name: str | None) -> None:
+            if name and name != self.conductor.model.profile:
+                self.conductor.use_profile(name)
+                self.remember()
+
+        if name:
+            chosen(name)
+        else:
+            self.app.push_screen(ProfilesScreen(self.conductor.model.profile, self.conductor.model.key), chosen)
+
+    def action_settings(self) -> None:
+        """Show every option, and let it be changed."""
+        model = self.conductor.model
+
+        def resolve(settings: Settings) -> tuple[EngineOptions, Mapping[str, Origin]]:
+            launch = replace(self._launch, settings=settings)
+            options, origins = launch.options_for(model.folder, model.profile) if model.folder else launch.options()
+            changes = self._standing_changes(settings)
+            return replace(options, **changes), {**origins, **dict.fromkeys(changes, "command")}
+
+        def closed(settings: Settings | None) -> None:
+            if settings is not None and settings != self._launch.settings:
+                self._take_settings(settings)
+
+        running = model.options if model.folder else None
+        self.app.push_screen(SettingsScreen(self._launch.settings, resolve, running, model.ready), closed)
+
+    def action_practice(self) -> None:
+        """Teach the profile, and measure whether pins help."""
+        model = self.conductor.model
+        if model.folder is None:
+            self.tell("There is no model yet.", "warning", (CHOOSE,))
+            return
+        screen = PracticeScreen(self.conductor, self._looks, self._frame_seconds)
+
+        def left(turn_on: bool | None) -> None:
+            self._practice = None
+            if turn_on:
+                self._turn_pins_on()
+
+        self._practice = screen
+        self.app.push_screen(screen, left)
+
+    def _turn_pins_on(self) -> None:
+        path = self._launch.settings.path
+        try:
+            change_setting(path, "engine", "pin", "auto")
+            settings = read_settings(os.environ, path)
+        except EngineError as error:
+            self.tell(f"{error}.", "error")
+            return
+        model = self.conductor.model
+        model.changes.pop("pin", None)
+        self._launch = model.launch = replace(self._launch, settings=settings)
+        if model.pending:
+            self.conductor.restart()
+        self.tell("Pins are on: the experts this profile uses most stay in memory. /settings turns them off again.")
+
+    def offer_practice(self) -> None:
+        """Tell a profile that knows nothing of the model what could be done, or that it was begun; once a start."""
+        model = self.conductor.model
+        about = (model.profile, model.key)
+        if about in self._offered or self._practice is not None or model.telemetry is None:
+            return
+        self._offered.add(about)
+        begun = practice.load(practice.path_for(*about))
+        if begun is not None and begun.stage != "done":
+            self.tell("Practice was left half way; it goes on where it was.", actions=(("practice", "go on"),))
+        elif begun is None and (sample := model.telemetry.sample(live=False)) is not None and not sample.heat.any():
+            self.tell(
+                "This profile knows nothing of this model yet. Practice runs a few typical prompts, and then measures "
+                "whether it pays to keep its favourite experts in memory.",
+                actions=(("practice", "practice"),),
+            )
+
+    def _standing_changes(self, settings: Settings) -> dict[str, Any]:
+        """Return what commands have changed, but for what the settings say otherwise now."""
+        before, now = self._launch.settings.engine, settings.engine
+        return {n: v for n, v in self.conductor.model.changes.items() if before.get(n) == now.get(n)}
+
+    def _take_settings(self, settings: Settings) -> None:
+        """Go by other settings from now on; the engine does at its next start."""
+        model = self.conductor.model
+        model.changes = self._standing_changes(settings)
+        self._launch = model.launch = replace(self._launch, settings=settings)
+        self._frame_seconds = frame_seconds(calm=bool(settings.reduce_motion))
+        self.app.post_message(SettingsChanged(settings))
+        if model.folder is not None and model.pending:
+            self.tell("The engine takes the changes at its next start.", actions=(RESTART,))
