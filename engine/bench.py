@@ -33,6 +33,10 @@ Counters = npt.NDArray[np.int64]
 
 DISK_SECONDS = 2.0
 WARM_TOKENS = 24
+FLAT = 100.0
+"""The temperature for models without a tokenizer: any token is as likely as another, as in `random_prompts`. What such a
+model says by itself repeats soon, and then always needs the same experts."""
+
 SPLIT = {
     "read": Counter.READ_WAIT_NS,
     "experts": Counter.EXPERTS_NS,
@@ -153,7 +157,12 @@ class Bench:
         after_prompt = before
         turn: Turn | None = None
         for event in engine.generate(
-            self._prompt(length), max_tokens=tokens, temperature=1.0, seed=self._turns, ignore_eos=True
+            self._prompt(length),
+            max_tokens=tokens,
+            temperature=1.0 if self._texts else FLAT,
+            nucleus=1.0,
+            seed=self._turns,
+            ignore_eos=True,
         ):
             if event.event == "token" and after_prompt is before:
                 after_prompt = engine.board.counters.copy()

@@ -32,12 +32,13 @@ def ready(model: Path, environment: dict[str, str]) -> tuple[float, dict[str, An
     before = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as process:
         assert process.stdout is not None
-        event = json.loads(process.stdout.readline())
-        seconds = time.monotonic() - before
-        process.communicate()
-    if event.get("event") != "ready":
-        sys.exit(f"{model}: not loaded")
-    return seconds, event
+        for line in process.stdout:
+            event = json.loads(line)
+            if event["event"] == "ready":
+                seconds = time.monotonic() - before
+                process.communicate()
+                return seconds, event
+    sys.exit(f"{model}: not loaded")
 
 
 def first_frame(home: str) -> float:
