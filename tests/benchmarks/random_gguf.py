@@ -9,6 +9,7 @@ vocabulary: ids go in and out.
 from __future__ import annotations
 
 import argparse
+import math
 import struct
 from collections.abc import Iterator
 from math import prod
@@ -21,7 +22,7 @@ from engine.families import read_spec
 from engine.model.spec import DenseMlp
 from tests.oracle.gguf_file import entry, text
 
-from .random_model import ROUTINGS, SHAPES, router, sized
+from .random_model import ADDED, ROUTINGS, SHAPES, router, sized
 
 Q4_0, Q8_0, F32 = 2, 8, 0
 KINDS = {"int4": Q4_0, "int8": Q8_0}
@@ -40,9 +41,18 @@ def _pool(kind: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return codes
 
 
-def _matrix(pool: np.ndarray[Any, np.dtype[np.uint8]], kind: int, blocks: int, k: int, seed: int) -> Iterator[bytes]:
-    """Blocks from the pool, scaled so that a product with k columns keeps the size of its input."""
-    pool[:, :2] = np.array([1 / np.sqrt(k) / _SIGMA[kind]], np.float16).view(np.uint8)
+def _scale(name: str, k: int) -> float:
+    """The same as in `random_model`."""
+    if name == "token_embd.weight":
+        return 1.0
+    return (ADDED if name.endswith(("attn_output.weight", "ffn_down_exps.weight")) else 1.0) / math.sqrt(k)
+
+
+def _matrix(
+    pool: np.ndarray[Any, np.dtype[np.uint8]], kind: int, blocks: int, scale: float, seed: int
+) -> Iterator[bytes]:
+    """Blocks from the pool, of numbers of this size."""
+    pool[:, :2] = np.array([scale / _SIGMA[kind]], np.float16).view(np.uint8)
     random = np.random.default_rng(seed)
     while blocks:
         count = min(blocks, _PIECE)
@@ -133,7 +143,7 @@ def write(shape: str, fmt_name: str, dst: Path, layers: int | None = None, routi
             elif of == F32:
                 file.write(np.ones(sizes, np.float32).tobytes())
             else:
-                for piece in _matrix(pool, of, prod(sizes) // 32, sizes[-1], seed):
+                for piece in _matrix(pool, of, prod(sizes) // 32, _scale(name, sizes[-1]), seed):
                     file.write(piece)
             file.write(bytes(-file.tell() % 32))
 

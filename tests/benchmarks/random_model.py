@@ -3,7 +3,8 @@
     python -m tests.benchmarks.random_model olmoe int4 /tmp/olmoe-int4 [--layers 4] [--routing skewed]
 
 Weights are random integers with plausible scales, drawn once and reused with another offset for every matrix: speed and
-memory are real, answers are noise. Routing is near uniform, the worst case for a cache, or skewed: in each layer, in an
+memory are real, answers are noise. As in trained models a token's own vector outweighs what one layer adds, else all
+tokens would end up at the same experts. Routing is near uniform, the worst case for a cache, or skewed: in each layer, in an
 order of its own, the row of the expert of rank r is 3 / sqrt(r) times as long, and so is what its logit varies by.
 """
 
@@ -39,6 +40,8 @@ SHAPES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 FORMATS = {"int8": I8R, "int4": I4G}
 ROUTINGS = ("uniform", "skewed")
+ADDED = 0.2
+"""Size of what attention or an expert adds to the residual, whose entries begin around 1."""
 
 
 class Noise:
@@ -51,13 +54,13 @@ class Noise:
         self._nibbles = low | high << 4
         self._bytes = self._random.integers(1, 256, 16 << 20, np.uint8)
 
-    def blocks(self, fmt: int, count: int, k: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """`count` blocks of 16 rows of k columns, scaled so that a product keeps the size of its input."""
+    def blocks(self, fmt: int, count: int, k: int, scale: float = 1.0) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """`count` blocks of 16 rows of k columns; with scale 1 a product keeps the size of its input."""
         size = block_bytes(fmt, k)
         pool = self._bytes if fmt == I8R else self._nibbles
         start = int(self._random.integers(0, 12 << 20))
         flat = np.resize(pool[start : start + (4 << 20)], count * size).reshape(count, size).copy()
-        sigma = 1.0 / np.sqrt(k)
+        sigma = scale / np.sqrt(k)
         if fmt == I8R:
             flat[:, :I8R_SCALES].view(np.float32)[:] = sigma / 74
         else:
@@ -89,10 +92,10 @@ def write(shape: str, fmt_name: str, dst: Path, layers: int | None = None, routi
     hidden, names = spec.hidden, spec.names
     dense: dict[str, np.ndarray[Any, Any]] = {}
 
-    def matrix(name: str, n: int, k: int) -> None:
-        dense[name + PACKED_SUFFIX[fmt]] = noise.blocks(fmt, -(-n // 16), k).reshape(-1)
+    def matrix(name: str, n: int, k: int, scale: float = 1.0) -> None:
+        dense[name + PACKED_SUFFIX[fmt]] = noise.blocks(fmt, -(-n // 16), k, scale).reshape(-1)
 
-    matrix(names["embed"], spec.vocab, hidden)
+    matrix(names["embed"], spec.vocab, hidden, np.sqrt(hidden))
     matrix(names["head"], spec.vocab, hidden)
     dense[names["final_norm"]] = np.ones(hidden, np.float32)
     for index, layer in enumerate(spec.layers):
@@ -102,7 +105,7 @@ def write(shape: str, fmt_name: str, dst: Path, layers: int | None = None, routi
         for role in ("input_norm", "post_norm"):
             dense[at[role]] = np.ones(hidden, np.float32)  # type: ignore[index]
         for role, n, k in (("q", q, hidden), ("k", kv, hidden), ("v", kv, hidden), ("o", hidden, q)):
-            matrix(at[role], n, k)  # type: ignore[index]
+            matrix(at[role], n, k, ADDED if role == "o" else 1.0)  # type: ignore[index]
         if a.qk_norm != "none":
             whole = a.qk_norm == "projection"
             dense[at["q_norm"]] = np.ones(q if whole else a.head_dim, np.float32)
@@ -116,7 +119,7 @@ def write(shape: str, fmt_name: str, dst: Path, layers: int | None = None, routi
             file.write(header(dict.fromkeys(experts, ("U8", (total,), total)), dict.fromkeys(experts, LAYOUT[fmt])))
             for _ in experts:
                 data = noise.blocks(fmt, 2 * -(-layer.mlp.width // 16), hidden).tobytes()
-                data += noise.blocks(fmt, -(-hidden // 16), layer.mlp.width).tobytes()
+                data += noise.blocks(fmt, -(-hidden // 16), layer.mlp.width, ADDED).tobytes()
                 file.write(data + bytes(total - len(data)))
     kinds = {name: "U8" if data.dtype == np.uint8 else "F32" for name, data in dense.items()}
     with (dst / "dense.safetensors").open("wb") as file:
