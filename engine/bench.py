@@ -34,8 +34,8 @@ Counters = npt.NDArray[np.int64]
 DISK_SECONDS = 2.0
 WARM_TOKENS = 24
 FLAT = 100.0
-"""The temperature for models without a tokenizer: any token is as likely as another, as in `random_prompts`. What such a
-model says by itself repeats soon, and then always needs the same experts."""
+"""The temperature for models without a tokenizer: any token is as likely as another, as in `random_prompts`. What such
+a model says by itself repeats soon, and then always needs the same experts."""
 
 SPLIT = {
     "read": Counter.READ_WAIT_NS,

@@ -5,7 +5,7 @@
 Weights are random integers with plausible scales, drawn once and reused with another offset for every matrix: speed and
 memory are real, answers are noise. As in trained models a token's own vector outweighs what one layer adds, else all
 tokens would end up at the same experts. Routing is near uniform, the worst case for a cache, or skewed: in each layer,
-in an order of its own, the row of the expert of rank r is 3 / sqrt(r) times as long, and so is what its logit varies by.
+in an order of its own, the row of the expert of rank r is 3 / sqrt(r) times as long, and its logit varies as much.
 """
 
 from __future__ import annotations
