@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from engine.errors import EngineError
 from engine.worker import ENGINE
@@ -21,6 +22,8 @@ from engine.worker import ENGINE
 from .commands.ab import ab
 from .commands.bench import bench
 from .commands.chat import chat
+from .commands.completion import VARIABLE, completion, model_names
+from .commands.config import config
 from .commands.convert import convert
 from .commands.demo import demo
 from .commands.doctor import doctor
@@ -36,23 +39,41 @@ from .render.clean import clean
 
 INTERRUPTED: Final = 130
 
+SECTIONS: Final = {
+    "Getting a model": ("demo", "models", "plan", "pull", "convert"),
+    "Using it": ("run", "bench"),
+    "What it learns": ("profile", "learn", "ab", "trace"),
+    "The program itself": ("doctor", "config", "completion"),
+}
+"""Every command, as `--help` lists them."""
+
 
 class _Commands(click.Group):
     """A group whose first argument may also be a model or an option of the application: that belongs to `chat`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = {name for param in self.get_params(ctx) for name in param.opts}
+        if ctx.resilient_parsing and not args:  # a shell asks what may come first
+            return super().parse_args(ctx, args)
         if not args or (args[0] not in self.commands and args[0] not in own):
             args = [str(chat.name), *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the first word: a command, or a model."""
+        commands = super().shell_complete(ctx, incomplete)
+        models = [item for item in model_names(ctx, chat.params[0], incomplete) if item.type != "dir" or not commands]
+        return [*commands, *models]
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_usage(NAME, "[OPTIONS] [MODEL]")
         formatter.write_usage(NAME, "COMMAND [ARGS]...", prefix=" " * len("Usage: "))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=300)) for name in names])
         write_options([*chat.params, *self.get_params(ctx)], ctx, formatter)
-        self.format_commands(ctx, formatter)
 
 
 def _version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
@@ -66,7 +87,7 @@ def _version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
     ctx.exit()
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="show the version")
 def cli() -> None:
     """Chat with Mixture-of-Experts models larger than memory, and watch their experts.
@@ -88,6 +109,8 @@ cli.add_command(trace)
 cli.add_command(ab)
 cli.add_command(learn)
 cli.add_command(profile)
+cli.add_command(config)
+cli.add_command(completion)
 
 
 def main(argv: Sequence[str] | None = None, *, factory: str = ENGINE) -> int:
@@ -95,7 +118,7 @@ def main(argv: Sequence[str] | None = None, *, factory: str = ENGINE) -> int:
     program = Program(factory)
     sys.excepthook = _hook(program)
     try:
-        code: int | None = cli.main(argv, prog_name=NAME, standalone_mode=False, obj=program)
+        code: int | None = cli.main(argv, prog_name=NAME, standalone_mode=False, obj=program, complete_var=VARIABLE)
     except click.UsageError as error:
         in_chat = error.ctx is None or error.ctx.command is chat
         where = NAME if in_chat or error.ctx is None else error.ctx.command_path

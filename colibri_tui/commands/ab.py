@@ -14,6 +14,7 @@ import click
 from engine.events import Loading, Notice
 
 from ..launch import launch
+from .completion import model_names
 from .demo import model_folder
 from .options import EngineCommand, Program, debug_option, engine_options_but, given_flags, profile_option
 from .output import Progress
@@ -38,7 +39,7 @@ _MB: Final = 1e6
 
 
 @click.command(cls=EngineCommand)
-@click.argument("model")
+@click.argument("model", shell_complete=model_names)
 @click.option(
     "--prompts",
     type=click.Path(exists=True, file_okay=False, path_type=Path),

@@ -15,6 +15,7 @@ from engine.events import Loading, Notice
 
 from ..launch import launch
 from ..sample_texts import text_ids
+from .completion import model_names
 from .demo import model_folder
 from .options import EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
 from .output import Progress
@@ -30,7 +31,7 @@ MB: Final = 1e6
 
 
 @click.command(cls=EngineCommand)
-@click.argument("model")
+@click.argument("model", shell_complete=model_names)
 @click.option("--runs", type=click.IntRange(1, 100), default=3, show_default=True, help="runs of every case")
 @click.option("--tokens", type=click.IntRange(8, 4096), default=48, show_default=True, help="tokens a reply")
 @click.option("--lengths", metavar="N,N,...", default=",".join(map(str, LENGTHS)), show_default=True,

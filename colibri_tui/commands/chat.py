@@ -15,6 +15,7 @@ from .. import paths
 from ..launch import launch
 from ..models import resolve_model
 from ..settings import read_state
+from .completion import model_names
 from .options import NAME, EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def _wait(app: ColibriApp) -> None:
 
 
 @click.command("(application)", cls=_ChatCommand, hidden=True)
-@click.argument("model", required=False, envvar="COLI_MODEL")
+@click.argument("model", required=False, envvar="COLI_MODEL", shell_complete=model_names)
 @profile_option
 @engine_options
 @debug_option

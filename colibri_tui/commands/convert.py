@@ -17,6 +17,7 @@ from .. import paths
 from ..models import disk_use, resolve_model
 from ..render.clean import clean
 from ..render.units import size
+from .completion import model_names
 from .options import NAME, debug_option
 from .output import Progress
 
@@ -31,7 +32,7 @@ Tell = Callable[[str, int, int], None]
 
 
 @click.command()
-@click.argument("src")
+@click.argument("src", shell_complete=model_names)
 @click.argument("dst", required=False, type=click.Path(path_type=Path))
 @click.option("--bits", type=click.Choice(["int4", "int8"]), default="int4", show_default=True,
               help="how experts are kept; int4 takes half the room, int8 stays closest to the source")  # fmt: skip

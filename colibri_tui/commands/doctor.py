@@ -18,6 +18,7 @@ from ..launch import launch
 from ..models import resolve_model
 from ..render.clean import clean
 from ..settings import resolve_options
+from .completion import model_names
 from .options import EngineCommand, Program, debug_option, engine_options, given_flags
 from .output import Progress
 
@@ -30,7 +31,7 @@ _MARK: Final = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAI
 
 
 @click.command(cls=EngineCommand)
-@click.argument("model", required=False)
+@click.argument("model", required=False, shell_complete=model_names)
 @click.option("--verify", is_flag=True, help="also read every file of MODEL and compare it with its digest")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object a line")
 @engine_options

@@ -15,6 +15,7 @@ from engine.events import Loading, Notice
 
 from ..launch import launch
 from ..render.clean import clean
+from .completion import model_names
 from .demo import model_folder
 from .options import EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
 from .output import Progress
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=EngineCommand)
-@click.argument("model")
+@click.argument("model", shell_complete=model_names)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(exists=True, path_type=Path))
 @click.option("--tokens", type=click.IntRange(2, 4096), default=64, show_default=True, help="tokens a reply")
 @click.option("--as-given", is_flag=True, help="keep the order of the files")

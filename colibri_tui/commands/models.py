@@ -17,6 +17,7 @@ from ..launch import launch
 from ..recommended import recommended
 from ..render.clean import clean
 from ..render.units import rate, size
+from .completion import model_names
 from .options import NAME, Program, debug_option, profile_option
 from .output import Progress
 
@@ -68,7 +69,7 @@ def models(
 
 
 @models.command("remove")
-@click.argument("name")
+@click.argument("name", shell_complete=model_names)
 @click.option("--yes", "-y", is_flag=True, help="do not ask")
 @debug_option
 def remove_(name: str, yes: bool) -> None:

@@ -20,6 +20,7 @@ from ..profiles import model_key, usage_path
 from ..render.clean import clean
 from ..render.units import rate, seconds, size
 from ..settings import resolve_options
+from .completion import model_names
 from .options import NAME, EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
 from .output import Progress
 
@@ -34,7 +35,7 @@ _REPO = re.compile(r"(https?://.*|[\w.-]+/[\w.-]+(@.+)?)")
 
 
 @click.command(cls=EngineCommand)
-@click.argument("model", metavar="MODEL|REPO")
+@click.argument("model", metavar="MODEL|REPO", shell_complete=model_names)
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
 @profile_option
 @engine_options

@@ -18,6 +18,7 @@ from engine.options import EngineOptions
 from engine.worker import EngineLike, Factory, find_factory, state_event
 
 from ..launch import launch
+from .completion import model_names
 from .demo import model_folder
 from .options import EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
 from .output import JsonOutput, Output, Progress, TextOutput
@@ -99,7 +100,7 @@ def _ids(_ctx: click.Context, _param: click.Parameter, text: str | None) -> list
 
 
 @click.command(cls=EngineCommand)
-@click.argument("model")
+@click.argument("model", shell_complete=model_names)
 @click.argument("prompt", required=False)
 @click.option("--ids", callback=_ids, metavar="1,2,3", help="token ids instead of a prompt (no template)")
 @click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", envvar="NGEN", help="end after this many tokens")
