@@ -44,7 +44,7 @@ def learn(
     as_json: bool,
     profile: str | None,
 ) -> None:
-    """Answer the prompts in FILE... (text files, or folders of them) and let the profile learn from them.
+    """Answer the prompts in FILE, text files or folders of them, and let the profile learn from them.
 
     They are taken in an order in which neighbours are likely to use the same experts, so that they share reads.
     """
