@@ -307,7 +307,7 @@ class _Session:
             case Token(_, text, reasoning):
                 if text:
                     self._text.append(text)
-                return EngineText(turn, text, 1, reasoning, 0 if self._text else 1)
+                return EngineText(turn, text, 1, reasoning, 0 if self._text else 1, (reasoning + text,))
             case Turn():
                 return EngineTurn(turn, event, "".join(self._text))
             case Repin():

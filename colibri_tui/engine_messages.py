@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,12 +51,14 @@ class EngineText(EngineMessage):
     """More of the reply: `text` of `tokens` new tokens. The text may be empty.
 
     reasoning: what the model thinks before its answer. before: tokens that came before the answer's first word.
+    pieces: what each of the tokens said.
     """
 
     text: str
     tokens: int
     reasoning: str = ""
     before: int = 0
+    pieces: tuple[str, ...] = ()
 
 
 @dataclass
@@ -123,7 +125,7 @@ class Pace:
 
     def __init__(self, post: Callable[[EngineMessage], None]) -> None:
         self._send = post
-        self._held: EngineMessage | None = None
+        self._held: list[EngineMessage] = []
         self._kind: object = None
         self._due = 0.0
 
@@ -135,19 +137,19 @@ class Pace:
             self._kind = kind
             self._post(message)
             return
-        self._held = message if self._held is None else _merged(self._held, message)
+        self._held.append(message)
         if time.monotonic() >= self._due:
             self.flush()
 
     def due_in(self) -> float | None:
         """Return the seconds until `flush` is due; None while nothing is held back."""
-        return None if self._held is None else max(0.0, self._due - time.monotonic())
+        return None if not self._held else max(0.0, self._due - time.monotonic())
 
     def flush(self) -> None:
         """Post what is held back."""
-        if self._held is not None:
-            held, self._held = self._held, None
-            self._post(held)
+        if self._held:
+            held, self._held = self._held, []
+            self._post(_merged(held))
 
     def _post(self, message: EngineMessage) -> None:
         self._send(message)
@@ -164,14 +166,16 @@ def _kind(message: EngineMessage) -> object:
     return None
 
 
-def _merged(earlier: EngineMessage, later: EngineMessage) -> EngineMessage:
-    """Return one message that says what two of a kind say."""
-    if isinstance(earlier, EngineText) and isinstance(later, EngineText):
-        return EngineText(
-            later.turn,
-            earlier.text + later.text,
-            earlier.tokens + later.tokens,
-            earlier.reasoning + later.reasoning,
-            earlier.before + later.before,
-        )
-    return later
+def _merged(messages: Sequence[EngineMessage]) -> EngineMessage:
+    """Return one message that says what some of a kind say."""
+    texts = [message for message in messages if isinstance(message, EngineText)]
+    if not texts:
+        return messages[-1]
+    return EngineText(
+        texts[-1].turn,
+        "".join(text.text for text in texts),
+        sum(text.tokens for text in texts),
+        "".join(text.reasoning for text in texts),
+        sum(text.before for text in texts),
+        tuple(piece for text in texts for piece in text.pieces),
+    )

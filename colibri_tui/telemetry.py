@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engine.board import Board, Counter, Phase, Tier
+from colibri_tui.trail import Trail, Words, read_trail
+from engine.board import Board, Counter, LayerCell, Phase, Tier
 from engine.events import Hits, Turn
 
 Counters = npt.NDArray[np.int64]
@@ -49,10 +50,11 @@ class Reads:
 class Sample:
     """The board at one moment, layers without a router left out.
 
-    heat uint32, tier uint8 and fired bool are [layers, experts]; `layers` are the model's own layer numbers.
+    heat uint32, tier uint8, fired bool, last_use uint32 are [layers, experts]; `layers` are the model's own numbers.
     fired: chosen by the token being computed, or in layers it has not reached by the one before.
     resident float64 [layers]: the share of a layer's uses (history included) whose expert is in memory now;
     NaN where nothing was used yet.
+    found int64 [layers, 3]: where the layer's experts were found in this turn: pinned, cached, on disk.
     """
 
     layers: tuple[int, ...]
@@ -60,6 +62,10 @@ class Sample:
     tier: npt.NDArray[np.uint8]
     fired: npt.NDArray[np.bool_]
     resident: npt.NDArray[np.float64]
+    found: npt.NDArray[np.int64]
+    clock: int
+    last_use: npt.NDArray[np.uint32]
+    evictions: int
     phase: Phase
     layer: int
     prefill_done: int
@@ -106,10 +112,12 @@ class Telemetry:
         self._now = clock
         self._start: Counters = board.counters.copy()
         self._first_token: tuple[float, Counters] | None = None
+        self.words = Words()
 
     def begin_turn(self) -> None:
         """Count from here: call before the turn's command is sent."""
         self._start = self._board.counters.copy()
+        self.words.begin(int(self._start[Counter.TOKENS]))
         self._first_token = None
 
     def sample(self, *, live: bool) -> Sample | None:
@@ -121,9 +129,9 @@ class Telemetry:
         if board.counters.size == 0:
             return None
         counters = board.counters.copy()
-        heat, tier = board.heat[self._rows], board.tier[self._rows]
+        heat, tier, last_use = board.heat[self._rows], board.tier[self._rows], board.last_use[self._rows]
         if live:
-            fired = fired_now(board.last_use[self._rows], int(counters[Counter.CLOCK]))
+            fired = fired_now(last_use, int(counters[Counter.CLOCK]))
         else:
             fired = np.zeros(heat.shape, np.bool_)
         delta = counters - self._start
@@ -134,6 +142,10 @@ class Telemetry:
             tier=tier,
             fired=fired,
             resident=resident_share(heat, tier),
+            found=_found(board.by_layer[self._rows]),
+            clock=int(counters[Counter.CLOCK]),
+            last_use=last_use,
+            evictions=int(delta[Counter.EVICTIONS]),
             phase=_phase(int(counters[Counter.PHASE])),
             layer=int(counters[Counter.LAYER]),
             prefill_done=int(counters[Counter.PREFILL_DONE]),
@@ -144,6 +156,10 @@ class Telemetry:
             turn=_reads(delta, per_token),
             ever=_reads(counters),
         )
+
+    def trail(self) -> Trail:
+        """Return the last tokens' ways through the layers; not once the board is closed."""
+        return read_trail(self._board, self._rows)
 
     def _since_first_token(self, counters: Counters, tokens: int) -> tuple[float | None, float | None]:
         """Return (tokens a second, bytes read a token) since the sample that saw the first token."""
@@ -160,6 +176,13 @@ class Telemetry:
             return None, None
         per_token = float(delta[Counter.BYTES_READ]) / more
         return (more / seconds if seconds >= SETTLE_SECONDS else None), per_token
+
+
+def _found(cells: Counters) -> Counters:
+    """Decode and prefill together, [layers, 3]."""
+    decode, prefill = cells[:, LayerCell.PIN : LayerCell.DISK + 1], cells[:, LayerCell.PREFILL_PIN :][:, :3]
+    total: Counters = decode + prefill
+    return total
 
 
 def fired_now(last_use: npt.NDArray[np.uint32], clock: int) -> npt.NDArray[np.bool_]:

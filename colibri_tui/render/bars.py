@@ -34,3 +34,11 @@ def meter(share: float, width: int, full: str, rest: str) -> str:
     """Return a bar of `width` cells of which `share`, clipped to 0..1, is full."""
     filled = round(min(max(share, 0.0), 1.0) * width)
     return full * filled + rest * (width - filled)
+
+
+def joined(parts: Sequence[str], width: int, gap: str = "  ") -> str:
+    """Return as many of the parts, from the first on, as fit into `width` columns; the first one always."""
+    words = list(parts)
+    while len(text := gap.join(words)) > width and len(words) > 1:
+        words.pop()
+    return text

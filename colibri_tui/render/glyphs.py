@@ -20,7 +20,15 @@ class Glyphs:
     upper_half: str
     bar: str
     bar_rest: str
+    bar_half: str
     dot: str
+    rule: str
+    arrow: str
+    quotes: str  # the opening and the closing one
+
+    def quoted(self, text: str) -> str:
+        """Return text in quotation marks."""
+        return f"{self.quotes[0]}{text}{self.quotes[1]}"
 
     def __post_init__(self) -> None:
         assert len(self.heat) == HEAT_LEVELS
@@ -38,8 +46,32 @@ class Glyphs:
         return table
 
 
-BLOCKS = Glyphs(heat="·░░▒▒▓▓█", places=" ·░▓█", fired="■", upper_half="▀", bar="█", bar_rest="░", dot="·")
+BLOCKS = Glyphs(
+    heat="·░░▒▒▓▓█",
+    places=" ·░▓█",
+    fired="■",
+    upper_half="▀",
+    bar="█",
+    bar_rest="░",
+    bar_half="▄",
+    dot="·",
+    rule="─",
+    arrow="→",
+    quotes="“”",
+)
 """The usual set. Eight levels share five glyphs; the ramp is exact in colour and coarse without it."""
 
-ASCII = Glyphs(heat=".:-=+*#@", places=" .-+#", fired="O", upper_half="", bar="#", bar_rest=".", dot="-")
+ASCII = Glyphs(
+    heat=".:-=+*#@",
+    places=" .-+#",
+    fired="O",
+    upper_half="",
+    bar="#",
+    bar_rest=".",
+    bar_half=".",
+    dot="-",
+    rule="-",
+    arrow="->",
+    quotes='""',
+)
 """For terminals and fonts that draw nothing else (`ascii` in the settings, or a locale that is not UTF-8)."""

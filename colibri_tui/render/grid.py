@@ -65,6 +65,16 @@ class Grid:
         last = min(first + (2 if self.half else 1), self.bands)
         return range(first * self.layers // self.bands, last * self.layers // self.bands)
 
+    def cell_of(self, layer: int, position: int) -> tuple[int, int]:
+        """Return (row, column of pieces) of the expert at a position in its layer."""
+        band = int(np.searchsorted(self.band_starts, layer, side="right")) - 1
+        column = int(np.searchsorted(self.bin_starts, position, side="right")) - 1
+        return (band // 2 if self.half else band * self.stretch), column
+
+    def at(self, row: int, column: int) -> tuple[int, int]:
+        """Return (layer, position) of the first expert that a cell shows."""
+        return self.layers_of_row(row).start, int(self.bin_starts[column])
+
 
 def fit(layers: int, experts: int, width: int, height: int, *, halves: bool) -> Grid:
     """Return the finest layout of `layers` x `experts` in width x height cells, all at least 1.

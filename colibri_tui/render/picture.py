@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from colibri_tui.render import grid as g
+from colibri_tui.render.bars import cells as bar_cells
 from colibri_tui.render.grid import Grid
 from colibri_tui.render.looks import Looks
 from colibri_tui.render.shades import FIRED_PLACE, HEAT_LEVELS, SHADES, Heat, Place, View
@@ -16,21 +17,29 @@ from colibri_tui.telemetry import Sample
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """cells uint8 [rows, columns] index a `CellTable`; shares int16 [rows] are percent, -1 = not known."""
+    """cells uint8 [rows, columns] index a `CellTable`; shares int16 [rows] are percent, -1 = not known.
+
+    bars int8 [rows, 3]: cells of the row's hit bar that are pinned, cached, on disk.
+    """
 
     cells: npt.NDArray[np.uint8]
     shares: npt.NDArray[np.int16]
+    bars: npt.NDArray[np.int8]
 
     def changed_rows(self, before: Frame | None) -> list[int]:
         """Return the rows that differ from an earlier frame; all of them if it had another shape."""
         if before is None or before.cells.shape != self.cells.shape:
             return list(range(len(self.cells)))
         changed = (self.cells != before.cells).any(axis=1) | (self.shares != before.shares)
+        changed |= (self.bars != before.bars).any(axis=1)
         return [int(row) for row in np.flatnonzero(changed)]
 
 
-def draw(sample: Sample, grid: Grid, view: View, order: npt.NDArray[np.intp] | None) -> Frame:
-    """Return the frame of a sample. order: expert ids [layers, experts] as columns run; None = by number."""
+def draw(sample: Sample, grid: Grid, view: View, order: npt.NDArray[np.intp] | None, bar: int = 0) -> Frame:
+    """Return the frame of a sample. order: expert ids [layers, experts] as columns run; None = by number.
+
+    bar: columns of the hit bars.
+    """
     heat, tier, fired = sample.heat, sample.tier, sample.fired
     if order is not None:
         heat = np.take_along_axis(heat, order, axis=1)
@@ -42,7 +51,28 @@ def draw(sample: Sample, grid: Grid, view: View, order: npt.NDArray[np.intp] | N
     else:
         shades = g.tier_shades(heat, tier, grid)
         g.fire_places(shades, fired, grid)
-    return Frame(g.cells(shades, grid), _row_shares(sample.resident, grid))
+    return Frame(g.cells(shades, grid), *_margins(sample, grid, bar))
+
+
+def has_hits(sample: Sample) -> bool:
+    """Whether experts were looked up in this turn; otherwise the margin tells what is in memory."""
+    return bool(sample.found.any())
+
+
+def _margins(sample: Sample, grid: Grid, bar: int) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int8]]:
+    """Return percentages and hit bars of the rows: of this turn's look-ups, or before any, the shares in memory."""
+    bars = np.zeros((grid.rows, 3), np.int8)
+    if not has_hits(sample):
+        return _row_shares(sample.resident, grid), bars
+    shares = np.full(grid.rows, -1, np.int16)
+    for row in range(grid.rows):
+        layers = grid.layers_of_row(row)
+        found = sample.found[layers.start : layers.stop].sum(axis=0)
+        total = int(found.sum())
+        if total:
+            shares[row] = 100 * int(found[:2].sum()) // total
+            bars[row] = bar_cells(found.tolist(), bar)
+    return shares, bars
 
 
 def _row_shares(resident: npt.NDArray[np.float64], grid: Grid) -> npt.NDArray[np.int16]:

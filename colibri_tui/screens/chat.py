@@ -66,7 +66,7 @@ class ChatScreen(ChatTuning):
 
     def on_mount(self) -> None:
         """Load the model that the program was started with, or ask for one."""
-        self.set_class(read_state(paths.state_path()).layout.get("side") is False, "-no-side")
+        self.restore_layout(read_state(paths.state_path()).layout)
         self.composer.arguments = self._arguments
         self._load_history()
         if self._launch.model is None:
@@ -142,11 +142,11 @@ class ChatScreen(ChatTuning):
         """Stop exists only while there is something to stop or to leave."""
         if action == "stop":
             busy = self.conductor.answering or bool(self.conductor.session.queue)
-            return busy or self.has_class("-atlas") or self.is_editing or self.transcript.chosen is not None
+            return busy or self.has_class("-enlarged") or self.is_editing or self.transcript.chosen is not None
         return True
 
     def action_stop(self) -> None:
-        """Stop the answer; else leave an edit, a marked message, or the atlas."""
+        """Stop the answer; else leave an edit, a marked message, or an enlarged pane."""
         if self.conductor.answering or self.conductor.session.queue:
             self.conductor.stop()
         elif self.is_editing:
@@ -154,7 +154,7 @@ class ChatScreen(ChatTuning):
         elif self.transcript.unchoose():
             self.refresh_bindings()
         else:
-            self.action_atlas()
+            self.leave_enlarged()
 
     async def action_interrupt(self) -> None:
         """Copy what is selected; else stop the answer; else clear the draft; twice, quit."""
@@ -249,26 +249,10 @@ class ChatScreen(ChatTuning):
         """End the program."""
         await self.app.action_quit()
 
-    def action_side(self) -> None:
-        """Show or hide what stands beside the chat."""
-        self.toggle_class("-no-side")
-        self.call_after_refresh(self.draw_sample)
+    def layout_changed(self) -> None:
+        """Keep it for the next start."""
+        super().layout_changed()
         self.remember()
-
-    def action_atlas(self) -> None:
-        """Give the atlas the whole screen, or the chat its place back."""
-        self.toggle_class("-atlas")
-        (self.side.atlas if self.has_class("-atlas") else self.composer).focus()
-        self.refresh_bindings()
-        self.call_after_refresh(self.draw_sample)
-
-    def action_view(self) -> None:
-        """Switch the atlas between heat and tiers."""
-        self.side.atlas.action_view()
-
-    def action_order(self) -> None:
-        """Switch the order of experts."""
-        self.side.atlas.action_order()
 
     # What widgets say
 

@@ -23,7 +23,14 @@ WRITING = (
 ATLAS = (
     ("t", "Heat: how often experts were chosen. Tiers: where they lie"),
     ("o", "Experts by number, or the most used first"),
+    ("Arrows, h j k l, a click", "Choose an expert; Enter or two clicks tell all about it, c takes the cursor away"),
 )
+PATH = (
+    ("Left, Right; with Shift ten", "Another token"),
+    ("Up, Down", "Other layers"),
+    ("s, c", "The slowest token; the newest"),
+)
+PANES = (("Click on a title", "Enlarge the pane, and put it back; on the x at its end: hide it"),)
 KEY, SLASH = 32, 20
 
 
@@ -47,6 +54,8 @@ def help_text() -> Content:
     section("Keys", [*keys, ("Ctrl+P", "All of these by name, and colours and profiles")], KEY)
     section("Writing", list(WRITING), KEY)
     section("In the atlas (click it, or F2)", list(ATLAS), KEY)
+    section("In the way of a token (F12)", list(PATH), KEY)
+    section("With the mouse", list(PANES), KEY)
     commands = [(", ".join((c.usage, *c.slash[1:])), c.help) for c in COMMANDS if c.slash]
     section("Commands, typed as a message", commands, SLASH)
     return Content("\n").join(lines[:-1])

@@ -13,7 +13,7 @@ from textual.message import Message
 from colibri_tui import paths, practice
 from colibri_tui.launch import Launch
 from colibri_tui.render.looks import Looks
-from colibri_tui.screens.chat_view import frame_seconds
+from colibri_tui.screens.engine_view import frame_seconds
 from colibri_tui.screens.habits import ChatHabits
 from colibri_tui.screens.practice import PracticeScreen
 from colibri_tui.screens.profiles import ProfilesScreen
@@ -47,8 +47,8 @@ class ChatTuning(ChatHabits):
     @work(thread=True, exclusive=True, group="state")
     def remember(self) -> None:
         """Store what the next start of the program should find."""
-        folder, layout = self.conductor.model.folder, {"side": not self.has_class("-no-side")}
-        state = State(str(folder) if folder else None, self.conductor.model.profile, layout=layout)
+        folder = self.conductor.model.folder
+        state = State(str(folder) if folder else None, self.conductor.model.profile, layout=self.layout_state)
         try:
             write_state(paths.state_path(), state)
         except EngineError as error:

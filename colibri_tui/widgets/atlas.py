@@ -12,13 +12,13 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.geometry import Region
 from textual.reactive import reactive
 from textual.strip import Strip
-from textual.widget import Widget
 
 from colibri_tui.render.grid import Grid, rank_order
 from colibri_tui.render.halfblock import CellTable
@@ -28,12 +28,14 @@ from colibri_tui.render.picture import (
     caption,
     draw,
     fit,
+    has_hits,
     label_width,
     legend,
     swatch_index,
 )
-from colibri_tui.render.shades import View
+from colibri_tui.render.shades import Place, View
 from colibri_tui.telemetry import Sample
+from colibri_tui.widgets.atlas_cursor import AtlasCursor
 
 LABELS_FROM = 24
 """Layer numbers stand at the left edge from this many columns on."""
@@ -41,12 +43,15 @@ SHARES_FROM = 40
 """So does the in-memory share of each layer at the right."""
 MUTED = 0.6
 """How much of the text colour words beside the picture keep."""
-SHARE_HEADING = "in memory"
+SHARE_HEADING, HITS_HEADING = "in memory", "hits"
+HIT_BARS_FROM = 52
+"""Hit bars stand beside the shares from this many columns on."""
+HIT_BAR = 6
 FRAMED_FROM = 6
 """Caption and legend lines exist from this many rows on."""
 
 
-class Atlas(Widget, can_focus=True):
+class Atlas(AtlasCursor, can_focus=True):
     """The expert map. Feed it with `show`; `looks` may change at any time."""
 
     ALLOW_SELECT = False
@@ -57,7 +62,9 @@ class Atlas(Widget, can_focus=True):
     - **t**: how often experts were chosen (heat), or where they lie (tiers)
     - **o**: experts by number, or the most used first; that order is renewed after each answer
     - experts of the current token light up
-    - *in memory*: the share of a layer's uses, history included, whose expert is in memory now
+    - **arrows** or **h j k l**, a click: choose an expert; **Enter** tells all about it, **c** takes the cursor away
+    - *hits*: the share of a layer's look-ups in this answer that needed no read
+    - *in memory*, before there are any: the share of a layer's uses, history included, whose expert is in memory now
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "view", "Heat/tiers", id="atlas.view"),
@@ -71,11 +78,10 @@ class Atlas(Widget, can_focus=True):
     def __init__(self, looks: Looks, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._looks = looks
-        self._sample: Sample | None = None
-        self._order: npt.NDArray[np.intp] | None = None
-        self._grid: Grid | None = None
         self._table: CellTable | None = None
         self._frame: Frame | None = None
+        self._marked: int | None = None  # the row that shows it
+        self._note = ""
         self._words = Style()
         self._left: list[list[Segment]] = []
         self._space = 0
@@ -95,7 +101,12 @@ class Atlas(Widget, can_focus=True):
     def show(self, sample: Sample, *, settled: bool = False) -> None:
         """Draw a sample. settled: a turn has ended, so ranks may be sorted anew without cells jumping."""
         before, self._sample = self._sample, sample
-        same = before is not None and before.layers == sample.layers and before.heat.shape == sample.heat.shape
+        same = (
+            before is not None
+            and before.layers == sample.layers
+            and before.heat.shape == sample.heat.shape
+            and has_hits(before) == has_hits(sample)
+        )
         if settled or not same:
             self._order = None
         if same:
@@ -103,9 +114,20 @@ class Atlas(Widget, can_focus=True):
         else:
             self._rebuild()
 
+    @property
+    def note(self) -> str:
+        """Words that stand before the caption, such as whose way is shown."""
+        return self._note
+
+    @note.setter
+    def note(self, note: str) -> None:
+        if note != self._note:
+            self._note = note
+            self._rebuild()
+
     def clear(self) -> None:
         """Forget the model."""
-        self._sample = self._order = None
+        self._sample = self._order = self._cursor = None
         self._rebuild()
 
     def action_view(self) -> None:
@@ -148,10 +170,11 @@ class Atlas(Widget, can_focus=True):
     def _rebuild(self) -> None:
         """Compute layout, tables and every row; repaint all."""
         width, height = self.size
-        self._grid = self._table = self._frame = None
+        self._grid = self._table = self._frame = self._marked = None
         self._words = self._muted()
         self._top = 1 if height >= FRAMED_FROM else 0
         self._strips = []
+        self._bar_looks = self._make_bar_looks()
         sample = self._sample
         if sample is not None:
             room = width - self._labels(sample) - self._shares()
@@ -175,14 +198,46 @@ class Atlas(Widget, can_focus=True):
             return
         if self.ranked and self._order is None:
             self._order = rank_order(self._sample.heat)
-        frame = draw(self._sample, self._grid, self.view, self._order if self.ranked else None)
+        bar = HIT_BAR if self.size.width >= HIT_BARS_FROM else 0
+        frame = draw(self._sample, self._grid, self.view, self._positions, bar)
         rows = frame.changed_rows(self._frame)
         self._frame = frame
+        cell = self._cursor_cell()
+        marked = cell[0] if cell else None
+        rows = sorted({*rows, *(row for row in (self._marked, marked) if row is not None)})
+        self._marked = marked
         for row in rows:
-            after = self._right_of(row, int(frame.shares[row]))
-            self._strips[self._top + row] = self._table.strip(frame.cells[row].tolist(), self._left[row], after)
+            after = self._right_of(row, frame)
+            cells = frame.cells[row].tolist()
+            if cell is not None and row == marked:
+                self._strips[self._top + row] = self._with_cursor(cells, cell[1], self._left[row], after)
+            else:
+                self._strips[self._top + row] = self._table.strip(cells, self._left[row], after)
         if rows:
             self.refresh(*self._regions(rows))
+
+    def _with_cursor(self, cells: list[int], column: int, left: list[Segment], right: list[Segment]) -> Strip:
+        """Return a row with the cursor in it, as an ordinary strip."""
+        assert self._table is not None
+        repeat = self._table.repeat
+        mark = "X" if repeat == 1 else f"[{' ' * (repeat - 2)}]"
+        _, _, ground, ink = self.colors
+        plain = not self._looks.depth.paints
+        style = Style(reverse=True, bold=True) if plain else Style.from_color(ground.rich_color, ink.rich_color)
+        before = self._table.strip(cells[:column], left)
+        after = self._table.strip(cells[column + 1 :], (), right)
+        return Strip([*before, Segment(mark, style), *after])
+
+    @property
+    def _positions(self) -> npt.NDArray[np.intp] | None:
+        return self._order if self.ranked else None
+
+    def _cell_at(self, x: int, y: int) -> tuple[int, int] | None:
+        grid, sample = self._grid, self._sample
+        if grid is None or sample is None:
+            return None
+        row, column = y - self._top, (x - self._labels(sample)) // grid.repeat
+        return (row, column) if 0 <= row < grid.rows and 0 <= column < grid.columns else None
 
     def _regions(self, rows: Iterable[int]) -> list[Region]:
         """Return whole-width regions of neighbouring rows: smaller ones make Textual send more, not less."""
@@ -199,7 +254,8 @@ class Atlas(Widget, can_focus=True):
         return label_width(sample) if self.size.width >= LABELS_FROM else 0
 
     def _shares(self) -> int:
-        return 5 if self.size.width >= SHARES_FROM else 0
+        width = self.size.width
+        return 5 + (HIT_BAR + 1) * (width >= HIT_BARS_FROM) if width >= SHARES_FROM else 0
 
     def _muted(self) -> Style:
         """Return the style of words beside the picture."""
@@ -219,22 +275,51 @@ class Atlas(Widget, can_focus=True):
             for row, text in enumerate(texts)
         ]
 
-    def _right_of(self, row: int, share: int) -> list[Segment]:
-        """Return what stands right of a row: the share in memory, and empty space."""
+    def _right_of(self, row: int, frame: Frame) -> list[Segment]:
+        """Return what stands right of a row: its hit bar, a share, and empty space."""
         assert self._grid is not None
-        shares = self._shares()
-        text = f"{share}%" if shares and share >= 0 and row % self._grid.stretch == 0 else ""
-        text = text.rjust(shares).ljust(self._space)
-        return [Segment(text, self._words)] if text else []
+        shares, share = self._shares(), int(frame.shares[row])
+        if not shares or share < 0 or row % self._grid.stretch:
+            return [Segment(" " * self._space, self._words)] if self._space else []
+        bar = [
+            Segment(glyph * int(count), style)
+            for count, (glyph, style) in zip(frame.bars[row], self._bar_looks, strict=True)
+            if count
+        ]
+        gap = shares - 5 - int(frame.bars[row].sum())
+        text = f"{share}%".rjust(5).ljust(self._space - shares + 5)
+        return (
+            [Segment(" " * gap, self._words), *bar, Segment(text, self._words)]
+            if gap
+            else [*bar, Segment(text, self._words)]
+        )
+
+    def _make_bar_looks(self) -> list[tuple[str, Style]]:
+        """Return glyph and style of pinned, cached and on disk in the hit bars."""
+        ground = self.background_colors[1].rich_color
+        looks = []
+        for place in (Place.PIN, Place.CACHE, Place.DISK):
+            glyph, colour = self._looks.bar(place)
+            if self._looks.depth.paints and not colour.startswith("$"):
+                ink = self._looks.palette.of(View.TIER)[place].at(self._looks.depth)
+                looks.append((glyph, Style(color=ink, bgcolor=ground)))
+            elif colour.startswith("ansi_"):
+                looks.append((glyph, Style(color=colour.removeprefix("ansi_"))))
+            else:
+                looks.append((glyph, self._words))
+        return looks
 
     def _caption(self, grid: Grid) -> list[Segment]:
         """Return the line above the picture, with a heading over the shares."""
         indent = self._labels(self._sample) if self._sample else 0
         edge = indent + grid.width + self._shares()
-        heading = SHARE_HEADING if self._shares() else ""
-        room = max(edge, self.size.width) - indent - len(heading) - 2
-        words = " " * indent + caption(grid, self.view, room, ranked=self.ranked, dot=self._looks.glyphs.dot)
-        gap = max(edge - len(words) - len(heading), 2)
+        hits = self._sample is not None and has_hits(self._sample)
+        heading = (HITS_HEADING if hits else SHARE_HEADING) if self._shares() else ""
+        note = f"{self._note} {self._looks.glyphs.dot} " if self._note else ""
+        room = max(edge, self.size.width) - indent - len(heading) - 2 - cell_len(note)
+        words = " " * indent + note
+        words += caption(grid, self.view, max(room, 0), ranked=self.ranked, dot=self._looks.glyphs.dot)
+        gap = max(edge - cell_len(words) - len(heading), 2)
         return [Segment(words + " " * gap + heading, self._words)]
 
     def _legend(self, grid: Grid) -> list[Segment]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widgets import Static
 
-from colibri_tui.render.bars import cells, shares
+from colibri_tui.render.bars import cells, joined, shares
 from colibri_tui.render.looks import Looks
 from colibri_tui.render.shades import Place
 from colibri_tui.render.units import size
@@ -63,9 +63,7 @@ def read_line(turn: Reads, ever: Reads, width: int) -> Content:
     parts = [f"{size(turn.bytes_read)} this answer", f"{size(ever.bytes_read)} in all"]
     if turn.per_token is not None:
         parts.insert(0, f"{size(turn.per_token)} a token")
-    while len(words := ", ".join(parts)) > width - LABEL and len(parts) > 1:
-        parts.pop()
-    return Content.assemble("read".ljust(LABEL), (words, "$text-muted"))
+    return Content.assemble("read".ljust(LABEL), (joined(parts, width - LABEL, ", "), "$text-muted"))
 
 
 def one_line(hits: Hits, looks: Looks) -> Content:
@@ -81,10 +79,10 @@ def one_line(hits: Hits, looks: Looks) -> Content:
 
 
 class HitBar(Static):
-    """The shares as bars, or with one line of room as words."""
+    """The shares in one line of words."""
 
     ALLOW_SELECT = False
-    DEFAULT_CSS = "HitBar { height: 9; width: 1fr; }"
+    DEFAULT_CSS = "HitBar { height: 1; width: 1fr; }"
 
     def __init__(self, looks: Looks, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -112,21 +110,10 @@ class HitBar(Static):
         self._reads = None
         self._draw()
 
-    def on_resize(self) -> None:
-        """Bars follow the width."""
-        self._draw()
-
     def _draw(self) -> None:
         """Draw again; the style sheet gives the height, so the screen's layout stays as it is."""
-        width, height = self.size
-        if self._reads is None or not width:
+        if self._reads is None:
             self.update("", layout=False)
             return
         turn, ever = self._reads
-        if height == 1:
-            self.update(one_line(turn.total if turn.total.total else ever.total, self._looks), layout=False)
-            return
-        lines = block("this answer", turn, self._looks, width)
-        if height > BLOCK + 1:
-            lines += block("since loading", ever, self._looks, width)
-        self.update(Content("\n").join([*lines, read_line(turn, ever, width)]), layout=False)
+        self.update(one_line(turn.total if turn.total.total else ever.total, self._looks), layout=False)

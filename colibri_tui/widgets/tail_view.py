@@ -19,6 +19,11 @@ from colibri_tui.widgets.reasoning import Reasoning, with_answer
 
 SHARE: Final = 8
 """After t seconds of drawing the next drawing waits for this many times t: it never takes all of the screen's time."""
+FRAME_SECONDS: Final = 0.008
+"""Drawing takes about this long at most, or keys would wait for it; what does not fit into it comes with the next."""
+_FIRST_FRAME: Final = 2_000
+_LEAST_FRAME: Final = 200
+"""Characters drawn together: at first, and at least."""
 _BAR: Final = 40
 
 
@@ -31,6 +36,7 @@ class TailView(MessageView):
         self._opened = opened
         self._stream: MarkdownStream | None = MarkdownStream()
         self._pending: list[str] = []
+        self._frame = _FIRST_FRAME
         self._due = 0.0
         self._timer: Timer | None = None
         self._empty: list[Block] = [Prose([EMPTY])]
@@ -87,7 +93,8 @@ class TailView(MessageView):
     def feed(self, text: str) -> None:
         """Add text to the answer.
 
-        It is drawn at once unless drawing has become expensive; then a little later.
+        It is drawn at once unless drawing has become expensive; then a little later. Of more than can be drawn in a
+        frame the rest follows frame by frame.
         """
         if self._stream is None or not text:
             return
@@ -102,7 +109,7 @@ class TailView(MessageView):
     def finish(self, status: ReplyStatus, note: str) -> TranscriptMessage:
         """End the answer and return it."""
         if (stream := self._stream) is not None:
-            self._draw()
+            self._draw(whole=True)
             first = stream.finish() if self._drawn else 0
             self._stream = None
             self.message = replace(self.message, content=stream.source, status=status, note=note)
@@ -112,15 +119,18 @@ class TailView(MessageView):
             self.show_blocks(with_answer(self.reasoning, self._answer), first)
         return self.message
 
-    def _draw(self) -> None:
+    def _draw(self, *, whole: bool = False) -> None:
+        """Draw what is pending, as much of it as fits into a frame."""
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-        if (stream := self._stream) is None or not self._pending:
+        if (stream := self._stream) is None or not self._pending or not self.is_attached:
             return
         started = perf_counter()
-        first = stream.feed("".join(self._pending))
-        self._pending.clear()
+        text = "".join(self._pending)
+        end = len(text) if whole else self._frame
+        first = stream.feed(text[:end])
+        self._pending = [text[end:]] if end < len(text) else []
         if stream.blocks:
             if self.reasoning is not None and not self._drawn:
                 self.reasoning.relabel(self.message.thought)
@@ -129,7 +139,13 @@ class TailView(MessageView):
             self._drawn = True
             self.paint_ahead(self.screen.size.height)
         ended = perf_counter()
-        self._due = ended + SHARE * (ended - started)
+        wait = SHARE * (ended - started)
+        self._due = ended + wait
+        if len(text) >= self._frame and not whole:  # a full frame: the next one may be larger, or has to be smaller
+            fitting = self._frame * FRAME_SECONDS / max(ended - started, 1e-4)
+            self._frame = max(_LEAST_FRAME, round((self._frame + min(fitting, 4 * self._frame)) / 2))
+        if self._pending:
+            self._timer = self.set_timer(wait, self._draw)
 
 
 @dataclass(frozen=True, slots=True)

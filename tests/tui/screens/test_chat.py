@@ -43,7 +43,7 @@ async def test_a_message_is_answered_shown_and_stored(start):
         assert status.tok_s > 0
         assert status.ttft_s >= 0
         assert 0 < status.context_used < status.context == 4096
-        assert "this answer" in plain(chat(app).side.hits)
+        assert "this answer" in plain(chat(app).side.pane("tiers")._body)
         assert chat(app).focused is chat(app).composer
     assert stored() == [("user", "hello", "done"), ("assistant", SHORT, "done")]
 

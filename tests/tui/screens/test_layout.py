@@ -94,7 +94,8 @@ async def test_the_hud_and_the_column_show_the_same_figures(scripted):
         assert "▀" in hud, "and a compact atlas"
         await pilot.resize_terminal(120, 40)
         await pilot.pause()
-        assert "since loading" in on_screen(app)
+        assert "this answer" in on_screen(app)
+        assert "total" in on_screen(app)
 
 
 @pytest.mark.parametrize("size", [(30, 8), (1, 1)])

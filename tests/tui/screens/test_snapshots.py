@@ -29,14 +29,16 @@ async def answering(pilot) -> None:
     engine = screen._engine
     screen.conductor.submit("How does the router choose experts?")
     fire(engine.board, seed=3)
-    screen.conductor.hear(EngineText(1, ANSWER, 20))
+    screen.post_message(EngineText(1, ANSWER, 20, pieces=("A", " router")))
+    await pilot.pause()
     engine.state = LinkState.READY
     screen.conductor.hear(EngineTurn(1, TURN, ANSWER))
     screen.conductor.submit("And what happens on a miss?")
     screen.conductor.submit("What is a pin?")
     screen._ticker.stop()
     fire(engine.board, seed=4)
-    screen.conductor.hear(EngineText(2, "The expert is read from disk", 5))
+    screen.post_message(EngineText(2, "The expert is read from disk", 5, pieces=("The",)))
+    await pilot.pause()
     screen._tick()
     await pilot.pause()
 
@@ -77,6 +79,46 @@ def test_atlas_on_the_whole_screen(scripted, snap_compare):
         await pilot.pause()
 
     assert snap_compare(scripted(), terminal_size=(80, 24), run_before=open_atlas)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=lambda size: "x".join(map(str, size)))
+@pytest.mark.parametrize("key", ["f3", "f4", "f5", "f12"])
+def test_panes_on_the_whole_screen(scripted, snap_compare, size, key):
+    async def enlarge(pilot) -> None:
+        await answering(pilot)
+        await pilot.press(key)
+        await pilot.pause()
+
+    assert snap_compare(scripted(), terminal_size=size, run_before=enlarge)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=lambda size: "x".join(map(str, size)))
+def test_a_chosen_expert(scripted, snap_compare, size):
+    async def choose(pilot) -> None:
+        await answering(pilot)
+        await pilot.press("f2", "right", "right", "down")
+        await pilot.pause()
+
+    assert snap_compare(scripted(), terminal_size=size, run_before=choose)
+
+
+def test_the_list_of_panes(scripted, snap_compare):
+    async def open_list(pilot) -> None:
+        await answering(pilot)
+        await pilot.press("alt+l")
+        await pilot.pause()
+
+    assert snap_compare(scripted(), terminal_size=(120, 40), run_before=open_list)
+
+
+def test_no_colours(scripted, snap_compare, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert snap_compare(scripted(), terminal_size=(120, 40), run_before=answering)
+
+
+def test_ascii(scripted, snap_compare, tmp_path):
+    app = scripted(settings=Settings(tmp_path / "s.toml", ascii=True))
+    assert snap_compare(app, terminal_size=(120, 40), run_before=answering)
 
 
 def test_tiers_in_light_colours(scripted, snap_compare, tmp_path):

@@ -1,0 +1,73 @@
+"""Pins that were exchanged, and experts that the cache let go too early."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from textual.content import Content
+
+from colibri_tui.scene import Scene
+from colibri_tui.trail import Trail
+from colibri_tui.widgets.panes.pane import TextPane
+from engine.board import Tier
+from engine.events import Repin
+from engine.routes import NOBODY
+
+TOLD = 3
+"""Experts read again that are named, at most."""
+
+
+class Again(NamedTuple):
+    """An expert that was read so often within the last tokens. layer: index into the layers with a router."""
+
+    layer: int
+    expert: int
+    times: int
+
+
+def read_again(trail: Trail) -> list[Again]:
+    """Return experts that were read from disk more than once, the most often first."""
+    where = np.argwhere((trail.found == Tier.DISK) & (trail.ids != NOBODY))
+    if not len(where):
+        return []
+    keys = where[:, 1] * (1 << 16) + trail.ids[tuple(where.T)]
+    distinct, counts = np.unique(keys, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return [Again(int(distinct[n]) >> 16, int(distinct[n]) & 0xFFFF, int(counts[n])) for n in order if counts[n] > 1]
+
+
+class SwapsPane(TextPane):
+    """The newest exchange first, and what the cache should have kept."""
+
+    NAME, TITLE, KEY = "swaps", "swaps", "F6"
+    HELP_LINE = "Pins that made room for hotter experts, and experts the cache let go too early"
+    LEAST, MOST = 5, 12
+
+    def lines(self, scene: Scene, width: int, height: int) -> list[Content]:
+        """Return evictions, then exchanges."""
+        sample, history = scene.sample, scene.history
+        rate = f", {sample.evictions / sample.tokens:.1f} a token" if sample.tokens else ""
+        lines = [Content.styled(f"evicted {sample.evictions:,} this answer{rate}", "$text-muted")]
+        again = read_again(scene.trail)
+        if again:
+            worst = ", ".join(f"L{sample.layers[a.layer]} E{a.expert} {a.times}x" for a in again[:TOLD])
+            lines.append(
+                Content.assemble(
+                    ("let go too early: ", "$warning"), worst, (f" in {len(scene.trail)} tokens", "$text-muted")
+                )
+            )
+        if history.swaps:
+            return lines + [self._swap(answer, swap) for answer, swap in reversed(history.swaps)]
+        words = "no pin was exchanged yet" if scene.options.repin else "pins are exchanged with --repin N; it is off"
+        return [*lines, Content.styled(words, "$text-muted")]
+
+    def _swap(self, answer: int, swap: Repin) -> Content:
+        arrow = self.looks.glyphs.arrow
+        return Content.assemble(
+            (f"answer {answer}  ", "$text-muted"),
+            (f"L{swap.layer} ", "bold"),
+            f"E{swap.out} {arrow} ",
+            (f"E{swap.in_}", "$accent"),
+            (f"  heat {swap.out_heat} {arrow} {swap.in_heat}  {swap.ms:.1f} ms", "$text-muted"),
+        )

@@ -1,0 +1,236 @@
+"""Panes beside the chat and on the whole screen, by key and mouse, and what is chosen in them."""
+
+import json
+
+import pytest
+
+from colibri_tui import paths
+from colibri_tui.engine_link import EngineRepin, EngineText, EngineTurn, LinkState
+from colibri_tui.widgets.panes import PANES
+from engine.events import Repin
+from tests.tui.boards import fire
+from tests.tui.screens.conftest import chat, load, on_screen, seen, until
+from tests.tui.scripted_link import TURN
+
+
+async def answered(pilot, words=("One", " two", " three")) -> None:
+    """One answer of a few words, each with its way through the layers."""
+    app = pilot.app
+    screen = chat(app)
+    await pilot.pause()
+    load(app)
+    screen.conductor.submit("Count")
+    for n, word in enumerate(words):
+        fire(screen._engine.board, seed=10 + n)
+        screen.post_message(EngineText(1, word, 1, pieces=(word,)))
+    await pilot.pause()
+    screen._engine.state = LinkState.READY
+    screen.post_message(EngineRepin(1, Repin(3, 5, 9, 10, 40, 0.5)))
+    await pilot.pause()
+    screen.conductor.hear(EngineTurn(1, TURN, "".join(words)))
+    await pilot.pause()
+
+
+def names(app) -> list[str]:
+    return [pane.NAME for pane in chat(app).side.seen()]
+
+
+@pytest.mark.parametrize("pane", PANES, ids=lambda pane: pane.NAME)
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (40, 12)], ids=str)
+async def test_each_pane_has_the_whole_screen_for_its_key(scripted, pane, size):
+    app = scripted()
+    async with app.run_test(size=size) as pilot:
+        await answered(pilot)
+        await pilot.press(pane.KEY.lower())
+        await pilot.pause()
+        assert names(app) == [pane.NAME]
+        assert not seen(app, "#chat")
+        assert pane.TITLE in on_screen(app)
+        assert chat(app).side.pane(pane.NAME).region.width == size[0]
+        await pilot.press("escape")
+        await pilot.pause()
+        assert seen(app, "#chat")
+        assert app.focused is chat(app).composer
+
+
+async def test_every_key_of_a_pane_is_in_the_help(scripted):
+    app = scripted()
+    async with app.run_test(size=(120, 80)) as pilot:
+        await pilot.press("f1")
+        await pilot.pause()
+        assert all(f"  {pane.KEY} " in on_screen(app) for pane in PANES)
+
+
+async def test_the_list_of_panes_shows_and_hides(scripted):
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await answered(pilot)
+        assert "tiers" in names(app)
+        await pilot.press("alt+l", "down", "space")
+        await pilot.pause()
+        assert "tiers" not in names(app)
+        await pilot.press("enter", "escape")
+        await pilot.pause()
+        assert "tiers" in names(app)
+        await pilot.press("alt+l", "f4")
+        await pilot.pause()
+        assert names(app) == ["speed"]
+
+
+async def test_a_pane_is_hidden_by_name_and_stays_hidden_at_the_next_start(scripted):
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await answered(pilot)
+        chat(app).composer.draft = "/pane swaps"
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "swaps" in chat(app).side.hidden
+        await app.workers.wait_for_complete()
+    assert json.loads(paths.state_path().read_bytes())["layout"]["hidden"] == ["expert", "path", "swaps"]
+    again = scripted()
+    async with again.run_test(size=(120, 40)) as pilot:
+        await answered(pilot)
+        assert "swaps" not in names(again)
+
+
+async def test_a_name_that_is_no_panes_changes_nothing(scripted):
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await answered(pilot)
+        before = names(app)
+        chat(app).action_pane("[nonsense]")
+        await pilot.pause()
+        assert names(app) == before
+
+
+@pytest.mark.parametrize("stored", [{"hidden": 3}, {"hidden": ["nobody", 4, "swaps"]}, {"side": "yes"}], ids=str)
+async def test_a_stored_layout_that_is_not_understood_does_no_harm(scripted, stored, home):
+    path = paths.state_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"layout": stored}))
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await answered(pilot)
+        assert "atlas" in names(app)
+        assert chat(app).side.hidden <= {pane.NAME for pane in PANES}
+
+
+async def test_the_mouse_enlarges_and_hides(scripted):
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await answered(pilot)
+        title = chat(app).side.pane("tiers")._title
+        await pilot.click(title, offset=(4, 0))
+        await pilot.pause()
+        assert names(app) == ["tiers"]
+        await pilot.click(title, offset=(4, 0))
+        await pilot.pause()
+        assert len(names(app)) > 1
+        await pilot.click(title, offset=(title.size.width - 2, 0))
+        await pilot.pause()
+        assert "tiers" not in names(app)
+
+
+async def test_a_wide_window_has_room_for_all_that_are_shown_at_first(scripted):
+    app = scripted()
+    async with app.run_test(size=(200, 60)) as pilot:
+        await answered(pilot)
+        assert names(app) == ["atlas", "tiers", "speed", "keff", "swaps"]
+        await pilot.resize_terminal(120, 24)
+        await pilot.pause()
+        assert names(app)[0] == "atlas"
+        assert len(names(app)) < 4
+
+
+async def test_panes_say_what_the_board_says(scripted):
+    app = scripted()
+    async with app.run_test(size=(200, 60)) as pilot:
+        await answered(pilot)
+        drawn = on_screen(app)
+        assert "2.00 of 2" in drawn
+        assert "exact" in drawn
+        assert "L3 E5 → E9" in drawn
+        assert "slowest" in drawn
+        assert "3.00 tok/s" in drawn
+        assert "dense" in drawn
+
+
+async def test_the_chosen_expert_is_told_all_about(scripted):
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await answered(pilot)
+        screen = chat(app)
+        layer, expert = 0, int(screen._engine.board.routes.ids[1, 1, 0])
+        await pilot.press("f2", "right", *["right"] * expert)
+        await pilot.pause()
+        assert screen.side.atlas.cursor == (layer, expert)
+        assert names(app) == ["atlas", "expert"], "it stands beside the enlarged atlas"
+        drawn = on_screen(app)
+        assert f"layer 1, expert {expert}" in drawn
+        assert f"{int(screen._engine.board.heat[1, expert]):,} uses" in drawn
+        assert "called by" in drawn
+        await pilot.press("c")
+        await pilot.pause()
+        assert names(app) == ["atlas"]
+
+
+async def test_a_click_chooses_an_expert_and_two_clicks_open_its_pane(scripted):
+    app = scripted()
+    async with app.run_test(size=(120, 50)) as pilot:
+        await answered(pilot)
+        atlas = chat(app).side.atlas
+        grid, left = atlas._grid, atlas._labels(atlas._sample)
+        await pilot.click(atlas, offset=(left + 3 * grid.repeat, atlas._top + 2 * grid.stretch))
+        await pilot.pause()
+        assert atlas.cursor == (2, 3)
+        assert "expert" not in names(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "expert" in names(app)
+
+
+async def test_profiles_say_where_an_expert_is_hot(scripted, home):
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        key = chat(app).conductor.model.key
+        for profile, hot in ("default", 3), ("coding", 4):
+            path = paths.profiles_dir() / profile / key / ".coli_usage"
+            path.parent.mkdir(parents=True)
+            path.write_text(f"-1 2 4\n1 {hot % 4} 50\n1 1 5\n")
+        await answered(pilot)
+        await until(lambda: chat(app).side.pane("expert")._known.ranks, "the profiles to be read")
+        known = chat(app).side.pane("expert")._known
+        assert known.hot_in(1, 3) == [("default", 0)]
+        assert known.kind(1, 3) == "specialist"
+
+
+async def test_the_way_of_a_token_is_shown_and_drawn_in_the_atlas(scripted):
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await answered(pilot)
+        screen = chat(app)
+        await pilot.press("f12", "left")
+        await pilot.pause()
+        drawn = on_screen(app)
+        number = screen.side.selection.token
+        assert number == 3, "the one before the newest"
+        row = next(n for n in range(4) if screen._engine.board.routes.tokens[n, 0] == number)
+        assert f"{screen._engine.board.routes.ids[row, 3, 0]:<3}" in drawn
+        assert screen.conductor.model.telemetry.words[number].strip() in drawn
+        await pilot.press("f2")
+        await pilot.pause()
+        assert screen.side.atlas.note
+        await pilot.press("f12", "c")
+        await pilot.pause()
+        assert screen.side.selection.token is None
+
+
+async def test_a_new_model_forgets_the_last_ones_figures(scripted):
+    app = scripted()
+    async with app.run_test(size=(200, 60)) as pilot:
+        await answered(pilot)
+        chat(app).conductor.restart()
+        await pilot.pause()
+        assert "slowest" not in on_screen(app)
+        assert chat(app).side.selection.expert is None
