@@ -12,7 +12,7 @@ import click
 from engine.errors import EngineError
 
 from .. import paths
-from ..launch import launch
+from ..launch import Launch, launch
 from ..models import resolve_model
 from ..settings import read_state
 from .completion import model_names
@@ -39,11 +39,12 @@ def _wait(app: ColibriApp) -> None:
 
 @click.command("(application)", cls=_ChatCommand, hidden=True)
 @click.argument("model", required=False, envvar="COLI_MODEL", shell_complete=model_names)
+@click.option("--plain", is_flag=True, help="no screen: lines in, lines out (also with ACCESSIBLE=1)")
 @profile_option
 @engine_options
 @debug_option
 @click.pass_context
-def chat(ctx: click.Context, model: str | None, profile: str | None) -> int:
+def chat(ctx: click.Context, model: str | None, plain: bool, profile: str | None) -> int:
     """Open the application with MODEL, or with the model used last."""
     folder = resolve_model(model) if model is not None else None
     if folder is None and (last := read_state(paths.state_path()).model):
@@ -52,11 +53,22 @@ def chat(ctx: click.Context, model: str | None, profile: str | None) -> int:
         except EngineError:  # moved or deleted since: the picker shows what there is
             folder = None
     start = launch(ctx.ensure_object(Program).factory, given_flags(ctx), profile=profile, model=folder)
-    if os.environ.get("TERM") == "dumb" or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise click.ClickException(f"the application needs a terminal; '{NAME} run MODEL PROMPT' works without one")
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    if plain or (terminal and _wants_plain(start)):
+        from .plain import run_plain
+
+        return run_plain(start)
+    if not terminal:
+        raise click.ClickException(f"the application needs a terminal; '{NAME} --plain' and '{NAME} run' do not")
     from ..app import ColibriApp
 
     app = ColibriApp(start)
     code = app.run()
     _wait(app)
     return code if code is not None else app.return_code or 0
+
+
+def _wants_plain(start: Launch) -> bool:
+    """Whether the person, or the terminal, cannot have a screen."""
+    accessible = os.environ.get("ACCESSIBLE", "") not in ("", "0")
+    return bool(start.settings.plain) or accessible or os.environ.get("TERM") == "dumb"

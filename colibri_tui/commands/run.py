@@ -65,7 +65,7 @@ def run_prompt(
         prompt = request.prompt(engine)
         if state is not None and state.exists():
             output.tell(state_event("loaded", str(state), lambda: engine.load_state(str(state))))
-        with _stopping(engine) as interrupted:
+        with stopping(engine) as interrupted:
             for event in engine.generate(prompt, chat=bool(request.messages), **asdict(sampling)):
                 output.tell(event)
         if state is not None:
@@ -74,7 +74,7 @@ def run_prompt(
 
 
 @contextmanager
-def _stopping(engine: EngineLike) -> Iterator[list[bool]]:
+def stopping(engine: EngineLike) -> Iterator[list[bool]]:
     """Let Ctrl+C end the turn, and a second one the program. Yields a list that is empty until then."""
     interrupted: list[bool] = []
 
