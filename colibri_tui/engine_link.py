@@ -28,6 +28,7 @@ from colibri_tui.engine_messages import (
     EngineCurve,
     EngineDied,
     EngineError,
+    EngineHistory,
     EngineLoading,
     EngineMessage,
     EngineNotice,
@@ -42,7 +43,7 @@ from colibri_tui.engine_messages import (
 from engine.board import Board
 from engine.errors import EngineError as EngineFailure
 from engine.errors import WorkerDiedError
-from engine.events import Counted, Loading, MemoryCurve, Notice, Prefill, Ready, Repin, State, Token, Turn
+from engine.events import Counted, HistoryUsed, Loading, MemoryCurve, Notice, Prefill, Ready, Repin, State, Token, Turn
 from engine.options import EngineOptions
 from engine.wire import Between, Failure, Tagged
 from engine.worker import ENGINE, Worker
@@ -56,6 +57,7 @@ __all__ = [
     "EngineCurve",
     "EngineDied",
     "EngineError",
+    "EngineHistory",
     "EngineLink",
     "EngineLoading",
     "EngineMessage",
@@ -316,6 +318,8 @@ class _Session:
                 return EngineNotice(turn, text)
             case State():
                 return EngineState(turn, event)
+            case HistoryUsed(selections):
+                return EngineHistory(turn, selections)
             case Failure(_, text):
                 return EngineError(turn, text, fatal=turn == 0)
 

@@ -99,6 +99,13 @@ class EngineDied(EngineMessage):
 
 
 @dataclass
+class EngineHistory(EngineMessage):
+    """The engine learns into another history, where so many choices of experts were learned before."""
+
+    selections: int
+
+
+@dataclass
 class EngineState(EngineMessage):
     """The state of a conversation was kept or taken up, or could not be."""
 

@@ -43,7 +43,7 @@ class Machine(Turns):
             return
         self.session.profile = name
         if history is not None and self._engine.between_turns(UseHistory(*history)):
-            self._view.tell(f"Profile {name}: the engine learns into it, and loads what was learned there.")
+            self._view.tell(f"Profile {name}: the engine learns into it from now on.")
         elif model.folder is not None and self._load(model.reload):
             self._view.tell(f"Profile {name}: the engine restarts with what was learned there.")
         self._view.state_changed()

@@ -191,12 +191,23 @@ class Turns(ABC):
                 self._view.tell(message.text)
             case link.EngineState():
                 self._keeper.heard(message.state)
+                self._hear_rest()
+            case link.EngineHistory():
+                learned = f"{message.selections:,} choices of experts" if message.selections else "nothing yet"
+                self._view.tell(f"Learned there so far: {learned}.")
+                self._hear_rest()
             case link.EngineError(fatal=True):
                 self._hear_refusal(message)
             case link.EngineError():
                 self._hear_error(message)
             case link.EngineDied():
                 self._hear_death(message)
+
+    def _hear_rest(self) -> None:
+        """What the board shows has changed between turns."""
+        if self.session.running is None:
+            self._view.model_changed()
+            self._view.state_changed()
 
     def _hear_loading(self, message: link.EngineLoading) -> None:
         """Progress before the model is ready."""

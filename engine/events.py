@@ -197,7 +197,15 @@ class State:
     error: str = ""
 
 
-Event = Loading | Ready | Prefill | Token | Turn | Repin | MemoryCurve | Notice | State | Counted
+@dataclass(frozen=True, slots=True)
+class HistoryUsed:
+    """The engine learns into another history from now on; so many choices of experts were learned there before."""
+
+    event: ClassVar[str] = "history"
+    selections: int
+
+
+Event = Loading | Ready | Prefill | Token | Turn | Repin | MemoryCurve | Notice | State | HistoryUsed | Counted
 
 
 def to_json(event: Event) -> dict[str, Any]:

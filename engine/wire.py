@@ -65,7 +65,7 @@ class Forget:
 
 @dataclass(frozen=True, slots=True)
 class UseHistory:
-    """Learn into another history from now on, and pin what it ranks highest; `Notice` events may follow."""
+    """Learn into another history from now on, and pin what it ranks highest; a `HistoryUsed` event tells when."""
 
     path: str
     learn: bool

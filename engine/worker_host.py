@@ -23,7 +23,7 @@ from types import FrameType
 from typing import Final
 
 from .errors import EngineError
-from .events import Counted, Event, Hits, Notice, Turn
+from .events import Counted, Event, HistoryUsed, Hits, Notice, Turn
 from .obituary import one_line
 from .wire import (
     Between,
@@ -136,6 +136,7 @@ class Host:
                 case UseHistory(path, learn):
                     for text in engine.repin_for(path, learn):
                         self._tell(0, Notice(one_line(text)))
+                    self._tell(0, HistoryUsed(int(engine.board.heat.sum())))
         except EngineError as error:
             self._tell(0, Notice(one_line(str(error))))
 

@@ -282,6 +282,7 @@ class ChatScreen(ChatTuning):
     @on(link.EngineTurn)
     @on(link.EngineNotice)
     @on(link.EngineState)
+    @on(link.EngineHistory)
     @on(link.EngineError)
     @on(link.EngineDied)
     def _hear(self, message: link.EngineMessage) -> None:

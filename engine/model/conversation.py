@@ -57,7 +57,6 @@ class Conversation:
             else:
                 self._cut(kept)
         self.mark_window(len(self.ids))
-        self._board.counters[Counter.CONTEXT_USED] = len(self.ids)
         return len(self.ids)
 
     def forward(self, block: Ids, phase: Phase) -> None:
@@ -141,6 +140,7 @@ class Conversation:
         if self._passing not in self._marks:
             self._passing = 0
         del self.ids[kept:]
+        self._board.counters[Counter.CONTEXT_USED] = kept
 
     def _return(self, most: int) -> None:
         """Go back to the last mark at or before `most` ids, or to the start."""

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import Engine, EngineOptions, Prefill, Token, state_file
+from engine.board import Counter
 from engine.errors import StateError
 from tests.oracle import checkpoints
 from tests.oracle.answers import greedy
@@ -70,6 +71,7 @@ def test_another_engine_goes_on(name: str, contexts: tuple[int, int], folder: Fo
     with Engine.open(folder(name), EngineOptions(context=contexts[1], cap=1)) as engine:
         loaded = engine.load_state(file)
         assert (loaded.done, loaded.tokens, loaded.nbytes) == ("loaded", saved.tokens, saved.nbytes)
+        assert engine.board.counters[Counter.CONTEXT_USED] == saved.tokens
         again = tmp_path / "again"
         engine.save_state(again)
         assert again.read_bytes() == file.read_bytes()
@@ -81,6 +83,7 @@ def test_another_engine_goes_on(name: str, contexts: tuple[int, int], folder: Fo
         answer, read = turn(engine, edited, 5)
         assert read == (5 if name in ADDRESSED else 105)
         engine.forget()
+        assert engine.board.counters[Counter.CONTEXT_USED] == 0
         assert answer == greedy(engine, edited, 5)
 
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from engine.errors import CheckpointError, EngineError, WorkerDiedError
-from engine.events import Counted, Loading, MemoryCurve, Notice, Prefill, Ready, State, Token, Turn
+from engine.events import Counted, HistoryUsed, Loading, MemoryCurve, Notice, Prefill, Ready, State, Token, Turn
 from engine.options import EngineOptions
 from engine.wire import Failure, Forget, LoadState, SaveState, Tagged, UseHistory
 from engine.worker import Worker
@@ -389,7 +389,10 @@ def test_closing_waits_for_a_state_that_is_being_saved(start: Start, tmp_path: P
 def test_another_history(start: Start, tmp_path: Path) -> None:
     worker = ready(start())
     worker.between_turns(UseHistory(str(tmp_path / "coding" / "model" / ".coli_usage"), False))
-    assert until(worker, Notice)[-1].text == "learning from coding"
+    *_, notice, used = until(worker, HistoryUsed)
+    assert notice.text == "learning from coding"
+    assert worker.board is not None
+    assert used.selections == worker.board.heat.sum()
 
 
 def test_a_memory_curve_comes_while_a_turn_runs(start: Start) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from colibri_tui.engine_link import EngineError, EngineReady, EngineState, LinkState
+from colibri_tui.engine_link import EngineError, EngineHistory, EngineReady, EngineState, LinkState
 from colibri_tui.journal import Row, known
 from colibri_tui.keeper import Keeper
 from engine.events import State
@@ -307,6 +307,12 @@ class TestConductor:
         assert play.conductor.status.profile == play.conductor.session.profile == "coding"
         play.conductor.restart()
         assert play.link.started[-1][1].history == history
+
+    def test_what_was_learned_in_a_profile_is_told(self, play: Play) -> None:
+        play.hear(EngineHistory(0, 12_345))
+        assert play.view.told[-1][0] == "Learned there so far: 12,345 choices of experts."
+        play.hear(EngineHistory(0, 0))
+        assert play.view.told[-1][0] == "Learned there so far: nothing yet."
 
     def test_while_it_loads_the_engine_is_started_with_the_other_profile(self, play: Play) -> None:
         play.conductor.restart()
