@@ -137,7 +137,7 @@ class TestATurn:
         worker = ready(start(length=5, turn_error="shard 3:\nread failed\x1b[31m", turn_error_at=2))
         worker.chat(1, HELLO, GREEDY)
         failure = until(worker, Failure)[-1]
-        assert failure == Failure("ReadError", "shard 3: read failed [31m")
+        assert failure == Failure("ReadError", "shard 3:\\nread failed\\x1b[31m")
         worker.chat(2, HELLO, Sampling(max_tokens=1))
         assert until(worker, Turn)[-1].tokens == 1
 
