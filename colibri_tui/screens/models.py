@@ -32,7 +32,7 @@ from engine.errors import EngineError
 
 HINT: Final = "Enter opens or gets   Tab to the line below   Esc closes"
 BUILDING: Final = "The demo is being built. Esc gives up"
-GETTING: Final = "{} is being got, in 4 bits. Esc stops; it goes on from there when you choose it again"
+GETTING: Final = "Getting {}, in 4 bits. Esc stops; choose it again to go on from there"
 STOPPED: Final = "Stopped. Choose it again to go on from there"
 PROGRESS_SECONDS: Final = 0.1
 

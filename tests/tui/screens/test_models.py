@@ -164,7 +164,7 @@ async def test_getting_a_model_from_a_hub(scripted, demo, hub):
         screen.typed.value = "someone/Little-MoE@main"
         await pilot.press("enter")
         await until(lambda: "1.00 GB of 4.00 GB" in on_screen(app))
-        assert "someone/Little-MoE@main is being got" in on_screen(app)
+        assert "Getting someone/Little-MoE@main" in on_screen(app)
         hub.go_on.set()
         await until(lambda: chat(app)._engine.started)
         assert chat(app)._engine.started[0][0].name == "got"
@@ -177,7 +177,7 @@ async def test_stopping_a_download_and_going_on(scripted, demo, hub):
         screen.typed.focus()
         screen.typed.value = "someone/Little-MoE"
         await pilot.press("enter")
-        await until(lambda: "being got" in on_screen(app))
+        await until(lambda: "Getting someone" in on_screen(app))
         await pilot.press("escape")
         await until(lambda: "Stopped. Choose it again" in on_screen(app))
         hub.go_on.set()
