@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from engine.errors import EngineError
 from engine.events import Loading, Notice
 
 from ..launch import launch
@@ -53,6 +54,8 @@ def learn(
     from engine.lab.prompts import ids_of, prompt_files, read_prompt
 
     prompts = [read_prompt(file) for given in files for file in (prompt_files(given) if given.is_dir() else [given])]
+    if not prompts:
+        raise EngineError(f"{files[0]}: no prompts in it; name text files, or folders that hold them")
     folder = model_folder(model)
     start = launch(ctx.ensure_object(Program).factory, given_flags(ctx), profile=profile, model=folder)
     options, _ = start.options_for(folder)

@@ -162,7 +162,8 @@ def _show(
         console.print(budgets)
     if not is_here:
         repo = found.name.partition("@")[0]
-        console.print(f"\nget it with '{NAME} pull {clean(repo)} --convert int4'", soft_wrap=True)
+        smaller = " --convert int4" if len(rows) > 1 else ""
+        console.print(f"\nget it with '{NAME} pull {clean(repo)}{smaller}'", soft_wrap=True)
 
 
 def _view(view: Outlook, experts: int) -> tuple[str, str, str]:

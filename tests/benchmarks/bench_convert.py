@@ -1,9 +1,10 @@
 """Converts a model of a real model's shape inside a memory cgroup: how much memory it takes, and how fast it is.
 
-    python -m tests.benchmarks.bench_convert /tmp/scratch [--layers 8] [--limit 3.0] [--bits int4]
+    python -m tests.benchmarks.bench_convert /tmp/scratch [--layers 8] [--limit 3.0] [--bits int4] [--sparse]
 
 The source is bfloat16 noise in the shape of Qwen3-30B-A3B, 61 GB with all 48 layers and 1.25 GB a layer; the weights
-repeat, so that writing it takes no longer than writing it must. Needs root for a cgroup; prints one JSON object.
+repeat, so that writing it takes no longer than writing it must. With --sparse they are zeros that take no room on the
+disk: for the whole model where there is no room for it. Needs root for a cgroup; prints one JSON object.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def shapes(config: dict[str, Any], layer: int) -> Iterator[tuple[str, tuple[int,
             yield f"{stem}mlp.experts.{expert}.{name}_proj.weight", shape
 
 
-def write_source(folder: Path, layers: int) -> int:
+def write_source(folder: Path, layers: int, sparse: bool) -> int:
     """Write the source, a file a layer; returns its bytes."""
     config = {**SHAPES["qwen3-30b"], "num_hidden_layers": layers}
     folder.mkdir(parents=True)
@@ -67,7 +68,8 @@ def write_source(folder: Path, layers: int) -> int:
         text = json.dumps(header).encode()
         with (folder / f"model-{layer + 1:05}.safetensors").open("wb") as file:
             file.write(len(text).to_bytes(8, "little") + text)
-            left = offset
+            left = 0 if sparse else offset
+            file.truncate(8 + len(text) + offset)
             while left:
                 left -= file.write(pool[:left])
             os.fsync(file.fileno())
@@ -92,11 +94,12 @@ def main() -> None:
     parser.add_argument("scratch", type=Path)
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--limit", type=float, default=3.0, help="GB the cgroup may hold, page cache included")
+    parser.add_argument("--sparse", action="store_true", help="weights of zeros, which take no room")
     parser.add_argument("--bits", choices=("int4", "int8"), default="int4")
     options = parser.parse_args()
     src, dst = options.scratch / "source", options.scratch / "container"
     shutil.rmtree(options.scratch, ignore_errors=True)
-    total = write_source(src, options.layers)
+    total = write_source(src, options.layers, options.sparse)
     GROUP.mkdir(exist_ok=True)
     (GROUP / "memory.limit_in_bytes").write_text(str(int(options.limit * 1e9)))
     code = (

@@ -97,3 +97,9 @@ def test_pace_tells_speed_and_what_is_left() -> None:
     now[0] = 120.0
     assert pace.told("verifying", 5, 60) == "verifying 5 B of 60 B (8 %)"
     assert pace.told("asking the hub", 0, 0) == "asking the hub"
+
+
+def test_learning_from_an_empty_folder(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "nothing").mkdir()
+    call("learn", source, tmp_path / "nothing", code=1)
+    assert "no prompts in it" in capsys.readouterr().err
