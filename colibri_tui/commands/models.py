@@ -18,6 +18,7 @@ from ..recommended import recommended
 from ..render.clean import clean
 from ..render.units import rate, size
 from .completion import model_names
+from .families import families_option
 from .options import NAME, Program, debug_option, profile_option
 from .output import Progress
 
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 @click.option(
     "--ram", type=click.FloatRange(min=0.1), metavar="GB", help="memory to recommend for [default: all of it]"
 )
-@click.option("--json", "as_json", is_flag=True, help="print one JSON object a line")
+@click.option("--json", "as_json", is_flag=True, is_eager=True, help="print one JSON object a line")
+@families_option
 @profile_option
 @debug_option
 @click.pass_context

@@ -172,7 +172,7 @@ class SourceBuilder:
 def _placed(ranges: Sequence[TensorRange], gap: int) -> tuple[tuple[ExpertRead, ...], list[int], int]:
     """Reads that cover the ranges, those of a file at most `gap` bytes apart as one; where each range will lie; and
     the size of it all."""
-    order = sorted(range(len(ranges)), key=lambda i: (ranges[i][0].file, ranges[i][1]))
+    order = sorted(range(len(ranges)), key=lambda i: (str(ranges[i][0].file), ranges[i][1]))  # paths compare slowly
     reads: list[ExpertRead] = []
     places, region = [0] * len(ranges), 0
     for i in order:

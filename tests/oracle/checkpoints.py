@@ -172,7 +172,7 @@ def _multi_token_prediction(config: dict[str, Any]) -> Iterator[Tensor]:
         yield linear(f"{stem}.shared_head.head.weight", vocab, hidden)
 
 
-def _plan(config: dict[str, Any]) -> Iterator[Tensor]:
+def plan(config: dict[str, Any]) -> Iterator[Tensor]:
     if config["model_type"] in more.KINDS:
         hidden = more.text_of(config)["hidden_size"]
         yield from more.plan(config, LOGIT_DEVIATION * hidden**-0.5)
@@ -191,7 +191,7 @@ def _plan(config: dict[str, Any]) -> Iterator[Tensor]:
 def tensors(case: Case) -> dict[str, tuple[str, Floats]]:
     """All tensors of a checkpoint by hub name: dtype, and values that this dtype holds exactly."""
     drawn = {}
-    for tensor in _plan(case.config):
+    for tensor in plan(case.config):
         dtype = tensor.dtype or case.dtype
         spread = tensor.deviation * 3**0.5  # a uniform distribution's half width
         values = tensor.centre + spread * _uniform(case.seed, tensor.name, tensor.shape)
