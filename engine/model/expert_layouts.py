@@ -57,6 +57,7 @@ class _Layer:
         self._tensors, self._builder, self._layer, self._mixture = tensors, builder, layer, mixture
         self._experts, self._width, self._hidden = mixture.experts, mixture.width, tensors.spec.hidden
         self._formats: Formats | None = None  # of the first expert
+        self._first: dict[int, str] = {}  # its tensors, by part
         self._merged = merged_name(tensors.name("expert_gate", layer))
 
     def find(self) -> None:
@@ -101,13 +102,16 @@ class _Layer:
         builder, key = self._builder, (self._layer, expert)
         formats = _formats(pieces)
         held = [piece.stored.ranges(piece.first, piece.rows) for piece in pieces]
-        self._formats = self._formats or formats
+        if self._formats is None:
+            self._formats = formats
+            for piece, ranges in zip(pieces, held, strict=True):
+                self._first[piece.part] = " with ".join(f"{entry.name} ({entry.dtype})" for entry, _, _ in ranges)
         for piece, ranges in zip(pieces, held, strict=True):
             if piece.stored.fmt != self._formats[piece.part]:
-                entry = ranges[0][0]
+                told = " with ".join(f"{entry.name} ({entry.dtype})" for entry, _, _ in ranges)
                 raise CheckpointError(
-                    f"{entry.file.name}: tensor {entry.name} is {entry.dtype}; those of other experts of layer "
-                    f"{self._layer} are stored in another way, which is not supported"
+                    f"{ranges[0][0].file.name}: tensor {told} is not stored like {self._first[piece.part]}; all "
+                    f"experts of layer {self._layer} must be, download them again"
                 )
         if all(piece.stored.direct and piece.view is None for piece in pieces):
             builder.direct(key, formats, [ranges[0] for ranges in held])

@@ -162,12 +162,32 @@ class ChatTemplate:
         return {**named, **dict.fromkeys(self._reasoning_keys, reasoning.strip())} if reasoning else named
 
     def _run(self, messages: list[dict[str, Any]], add_generation_prompt: bool, variables: dict[str, Any]) -> str:
+        """Return the template's output. Raises EngineError with the template's own reason when it refuses."""
+        output, reason = self._output(messages, add_generation_prompt, variables)
+        if output is not None:
+            return output
+        if messages and messages[0].get("role") == "system":
+            without, _ = self._output(messages[1:], add_generation_prompt, variables)
+            if without is not None:
+                raise EngineError(
+                    f"the model's chat template takes no system prompt: {reason} ({self.origin}); leave it out, say it "
+                    "in the first message, or give another template with --template FILE"
+                )
+        raise EngineError(
+            f"the model's chat template refuses this conversation: {reason} ({self.origin}); "
+            "change the messages, use --raw, or give another template with --template FILE"
+        )
+
+    def _output(
+        self, messages: list[dict[str, Any]], add_generation_prompt: bool, variables: dict[str, Any]
+    ) -> tuple[str | None, str]:
+        """Return the template's output or, if it refuses, None and the reason."""
         import jinja2
 
         from .sandbox import render
 
         try:
-            return render(
+            output = render(
                 self._template,
                 {
                     **self._tokenizer.special_tokens,
@@ -189,8 +209,5 @@ class ChatTemplate:
             TypeError,
             ValueError,
         ) as error:
-            reason = one_line(str(error)) or type(error).__name__
-            raise EngineError(
-                f"the model's chat template refuses this conversation: {reason} ({self.origin}); "
-                "change the messages, use --raw, or give another template with --template FILE"
-            ) from None
+            return None, one_line(str(error)) or type(error).__name__
+        return output, ""

@@ -39,8 +39,16 @@ def find(tensors: Tensors, name: str, shape: Shape) -> Stored:
         found = find_layout(tensors, name, shape)
         if found is not None:
             return found
+    for layout in _MARKED:
+        if not tensors.has(name) and any(map(tensors.has, layout.companions(name))):
+            tensors.need(layout.marker(name))  # all but the integers themselves are there
     entry = tensors.need(name)
     fmt = _ROW_FORMATS.get(entry.dtype)
+    if fmt is None and entry.dtype in ("U8", "I8"):
+        raise CheckpointError(
+            f"{entry.file.name}: tensor {name} holds integers, but {name}.qs, their scales, is missing; download it "
+            "again"
+        )
     if fmt is None:
         raise CheckpointError(
             f"{entry.file.name}: tensor {name} has dtype {entry.dtype}; only BF16, F16 and F32, known integers with "

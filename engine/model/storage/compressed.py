@@ -25,6 +25,11 @@ def marker(name: str) -> str:
     return name.removesuffix(".weight") + ".weight_packed"
 
 
+def companions(name: str) -> list[str]:
+    """Tensors beside it that no other layout has."""
+    return [name.removesuffix(".weight") + ".weight_shape"]
+
+
 def find(tensors: Tensors, name: str, shape: Shape) -> Int4Rows | None:
     """Take such a matrix, if it is there."""
     packed = tensors.take(marker(name))

@@ -33,6 +33,11 @@ def marker(name: str) -> str:
     return name.removesuffix(".weight") + ".qweight"
 
 
+def companions(name: str) -> list[str]:
+    """Tensors beside it that no other layout has."""
+    return [name.removesuffix(".weight") + suffix for suffix in (".qzeros", ".scales")]
+
+
 def find(tensors: Tensors, name: str, shape: Shape) -> Int4Rows | None:
     """Take such a matrix, if it is there."""
     stem = name.removesuffix(".weight")

@@ -25,6 +25,11 @@ def marker(name: str) -> str:
     return name + "_blocks"
 
 
+def companions(name: str) -> list[str]:
+    """Tensors beside it that no other layout has."""
+    return [name + "_scales"]
+
+
 def find(tensors: Tensors, name: str, shape: Shape) -> Stored | None:
     """Take such a matrix, if it is there."""
     blocks = tensors.take(marker(name))

@@ -17,6 +17,7 @@ from engine.checkpoint.index import ITEM_BYTES, LFS_POINTER, Checkpoint, TensorE
 from engine.errors import EngineError, UnsupportedModelError
 from engine.families import FAMILIES, read_spec
 from engine.model.weights import Weights
+from tests.engine.test_quantised_releases import MODELS
 from tests.oracle import safetensors_file as st
 from tests.oracle.cases import CASES
 from tests.oracle.checkpoints import is_extra, tensors, write
@@ -93,6 +94,16 @@ def test_a_broken_tensor_is_named(name: str, copy: Callable[[str], Path]) -> Non
             assert told in text, (text, other)
     extra = replace(entry, name="model.layers.0.mlp.gate.extra")
     assert extra.name in refusal(replace(whole, tensors={**whole.tensors, extra.name: extra}))
+
+
+@pytest.mark.parametrize("name", ["fp8", "fp8 deepseek, sharded", "int4-32", "gptq-32", "awq-64", "mxfp4", "glm-int8"])
+def test_a_part_of_quantised_weights_that_is_missing_is_named(name: str, tmp_path: Path) -> None:
+    whole = Checkpoint.open(MODELS[name](tmp_path)[0])
+    find(whole)
+    needed = sorted(key for key in whole.tensors if "layers.1." in key and not key.endswith(("g_idx", "input_scale")))
+    for key in random.Random(name).sample(needed, 2 * SAMPLED):
+        rest = {other: entry for other, entry in whole.tensors.items() if other != key}
+        assert key in refusal(replace(whole, tensors=rest))
 
 
 @pytest.mark.parametrize("name", NAMES)

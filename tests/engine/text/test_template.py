@@ -193,6 +193,23 @@ def test_a_refusal_is_one_line_with_the_remedy(source: str) -> None:
     assert str(caught.value).isprintable()
 
 
+NO_SYSTEM = """
+{%- for m in messages %}
+  {%- if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}
+  {{- m.content }}
+{%- endfor %}"""
+
+
+def test_a_template_that_takes_no_system_prompt_says_that() -> None:
+    said = [{"role": "system", "content": "Be brief."}, *HELLO]
+    with pytest.raises(
+        EngineError, match=r"takes no system prompt: roles must alternate \(test\.jinja\); leave it out"
+    ):
+        template(NO_SYSTEM).render(said)
+    with pytest.raises(EngineError, match="refuses this conversation: roles must alternate"):
+        template(NO_SYSTEM).render([*said, *HELLO])
+
+
 def test_a_mistake_in_the_template_is_named_by_line() -> None:
     with pytest.raises(CheckpointError, match=r"test\.jinja, line 2: not a chat template"):
         template("{{ messages }}\n{% if %}")
