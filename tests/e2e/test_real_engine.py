@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from engine.errors import WorkerDiedError
-from engine.events import Ready, Token, Turn
+from engine.events import Prefill, Ready, Token, Turn
 from engine.options import EngineOptions
 from engine.text.sampler import Sampling
+from engine.wire import LoadState, SaveState
 from engine.worker import Worker
 from tests.oracle.cases import CASES
 from tests.oracle.checkpoints import write
@@ -121,3 +122,44 @@ def drain(worker: Worker) -> None:
     """Read to the bitter end."""
     while worker.receive(PATIENCE) is not None:
         pass
+
+
+def test_what_was_read_is_kept_in_a_file(environment: dict[str, str], model: Path, tmp_path: Path) -> None:
+    """The second run reads one token and answers the same."""
+    ids, file = ",".join(map(str, PROMPT)), tmp_path / "kept.state"
+
+    def run(*options: object) -> tuple[int, list[int], list[str]]:
+        """Tokens read, ids of the answer, what was said of the file."""
+        command = ("run", model, "--ids", ids, "--json", "--temperature", 0, "--max-tokens", 8, "--state", file)
+        told = [json.loads(line) for line in colibri(environment, *command, *options)[0].splitlines()]
+        read = next(event["total"] for event in told if event["event"] == "prefill")
+        states = [f"{event['done']} {event['error']}" for event in told if event["event"] == "state"]
+        return read, [event["id"] for event in told if event["event"] == "token"], states
+
+    first, answer, told = run()
+    assert (first, told) == (len(PROMPT), ["saved "])
+    assert run("--cap", 1) == (1, answer, ["loaded ", "saved "])
+
+
+def test_a_conversation_outlives_its_process(model: Path, tmp_path: Path) -> None:
+    """Kept when the worker is closed, taken up by the next one."""
+    file = str(tmp_path / "kept" / "1.state")
+    answers = []
+    for first in (True, False):
+        worker = Worker.start(model, EngineOptions(usage=str(tmp_path / "usage"), context=512))
+        try:
+            if not first:
+                worker.between_turns(LoadState(file))
+            worker.complete(1, PROMPT, GREEDY)
+            events: list[Any] = []
+            while not events or not isinstance(events[-1], Turn):
+                tagged = worker.receive(PATIENCE)
+                assert tagged is not None
+                events.append(tagged.event)
+            answers.append([event.id for event in events if isinstance(event, Token)])
+            assert next(event.total for event in events if isinstance(event, Prefill)) == (len(PROMPT) if first else 1)
+            if first:
+                worker.between_turns(SaveState(file))
+        finally:
+            worker.close()
+    assert answers[0] == answers[1]
