@@ -60,10 +60,14 @@ def doctor(ctx: click.Context, model: str | None, verify: bool, as_json: bool) -
 
 def examine(model: str | None, options: EngineOptions | None, verify: bool, progress: Progress) -> Iterator[Finding]:
     """Run every check there is, one after another."""
-    from engine.options import EngineOptions
+    from ..doctor.findings import examined, fail, failed
 
-    from ..doctor import installation, learned, machine
-    from ..doctor.findings import examined, failed
+    try:
+        from ..doctor import installation, learned, machine
+    except ImportError as error:
+        yield fail("packages", f"incomplete: {error}", "install colibri-tui again, into an environment of its own")
+        return
+    from engine.options import EngineOptions
 
     progress.show("measuring", 0, 0)
     checks = [

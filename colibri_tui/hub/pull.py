@@ -20,8 +20,10 @@ from engine.families import read_spec
 from engine.files import FileLock, reason, replace_file, sync_folder
 from engine.model.weights import Weights
 
+from ..models import cached_models
 from ..render.units import size
 from .downloads import Downloads, Progress, Shards
+from .failures import is_offline
 from .listing import CONFIG, INDEX, RECORD, Listing, check_small, choose, list_repository
 from .remote import remote_checkpoint
 from .transfer import Patience, get_small, have, part_of
@@ -61,6 +63,10 @@ def pull(request: Request, progress: Progress) -> bool:
         if not lock.acquire(timeout=0.0):
             raise EngineError(f"{target}: another colibri-tui is getting it right now; wait for it")
         try:
+            if is_offline() and request.repo in cached_models():
+                raise EngineError(
+                    f"offline mode is on (HF_HUB_OFFLINE), but {request.repo} is in the hub's cache: open it by that"
+                )
             progress("asking the hub", 0, 0)
             listing = list_repository(request.repo, request.revision)
             if _is_here(target, listing, request):

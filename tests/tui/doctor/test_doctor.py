@@ -194,6 +194,15 @@ def test_a_damaged_database(content: bytes) -> None:
     assert finding.level == "fail"
 
 
+def test_an_installation_without_its_compiler(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "colibri_tui.doctor.machine", None)
+    monkeypatch.delattr("colibri_tui.doctor.machine")
+    assert main(["doctor"]) == 1
+    assert "FAIL packages      incomplete: " in capsys.readouterr().out
+
+
 def test_the_command(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (model / "tokenizer.json").unlink()
     assert main(["doctor", str(model)]) == 0

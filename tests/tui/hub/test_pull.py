@@ -260,6 +260,9 @@ def test_offline(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(EngineError, match="offline mode is on"):
         get(tmp_path / "here")
+    monkeypatch.setattr("colibri_tui.hub.pull.cached_models", lambda: {REPO: tmp_path})
+    with pytest.raises(EngineError, match="is in the hub's cache: open it by that"):
+        get(tmp_path / "here")
     assert hub.log == []
 
 
