@@ -46,9 +46,12 @@ def convert(src: str, dst: Path | None, bits: str, check: bool, as_json: bool) -
     A conversion that was interrupted goes on when the same command is given again.
     """
     from engine.convert import convert_model
+    from engine.convert.run import RECORD
 
     source = resolve_model(src)
     target = dst or paths.models_dir() / f"{source.absolute().name.removesuffix('.gguf')}-{bits}"
+    if (source / RECORD).is_file():
+        click.echo("SRC is a container already: its weights are rounded a second time; take the original", err=True)
     progress = Progress(sys.stderr)
     tell = json_progress if as_json else progress.show_bytes
     try:

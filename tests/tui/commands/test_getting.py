@@ -65,6 +65,9 @@ def test_json_for_programs(source: Path, tmp_path: Path, capsys: pytest.CaptureF
 
 def test_a_target_that_is_there(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call("convert", source, tmp_path / "there")
+    assert "rounded a second time" not in capsys.readouterr().err
+    call("convert", tmp_path / "there", tmp_path / "again")
+    assert "rounded a second time; take the original" in capsys.readouterr().err
     call("convert", source, tmp_path / "there", code=1)
     assert "there is something already; remove it or choose another name" in capsys.readouterr().err
 
