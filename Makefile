@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEV := $(VENV)/.dev
 
-.PHONY: chat demo test lint types imports unit bench bench-peers screenshots clean
+.PHONY: chat demo test lint types imports unit bench bench-peers bench-memory screenshots clean
 
 chat: $(READY)  ## open the application on the demo model (built on first use)
 	@$(BIN)/colibri-tui demo --chat
@@ -34,6 +34,11 @@ bench: $(READY)  ## the demo model's speed beside the machine's limits
 PEER_MODELS ?= build/peers
 bench-peers: $(DEV)  ## compare with llama.cpp: llama-bench on PATH, root for memory limits, 64 GB of disk
 	@$(BIN)/python -m tests.benchmarks.bench_peers --models $(PEER_MODELS) --remove
+
+MEMORY_MODEL ?= build/olmoe-int4
+bench-memory: $(DEV)  ## hold the engine to its memory plan for half an hour: root for memory limits, 4 GB of disk
+	@test -d $(MEMORY_MODEL) || $(BIN)/python -m tests.benchmarks.random_model olmoe int4 $(MEMORY_MODEL)
+	@$(BIN)/python -m tests.benchmarks.bench_memory $(MEMORY_MODEL) --ram 1.5 --context 2048 --pin auto
 
 screenshots: $(DEV)  ## take the README's pictures with the real application
 	$(BIN)/python -m tests.screenshots
