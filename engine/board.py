@@ -76,6 +76,8 @@ class Counter(IntEnum):
     AHEAD_READS = 31  # experts read on a guess
     AHEAD_USEFUL = 32  # of them, those the layer then chose; with AHEAD_WASTED what has been decided so far
     AHEAD_WASTED = 33
+    AHEAD_ON = 34  # whether it is looked ahead now, 0 or 1
+    AHEAD_GAIN = 35  # thousandths of a token's time that it saved when it was last tried; may be below 0
     ROUTED = 40  # rows ever written to `Board.routes`
 
 

@@ -24,6 +24,7 @@ from .checkpoint.gguf_files import is_gguf, open_gguf
 from .checkpoint.index import Checkpoint
 from .errors import ContextOverflowError, EngineError, StateError
 from .events import Event, Loading, MemoryCurve, Notice, Plan, Ready, Repin, State, Turn
+from .experts.pilot import Pilot
 from .experts.placement import Placement
 from .experts.policies import FUNCTIONS, compile_policies
 from .experts.reader import ReaderPool
@@ -39,6 +40,7 @@ from .model.conversation import Conversation
 from .model.forward import Model, OnRoute, StoppedError
 from .model.kv import KV_NAMES, KVCache, kv_format
 from .model.spec import ModelSpec
+from .model.trial import Looking
 from .model.weights import Weights
 from .model.workspace import HEAD_ROWS, Workspace
 from .needs import model_needs
@@ -174,17 +176,19 @@ class Engine:
         return Placement(self.board, plan.slots, plan.slot_bytes, plan.cap, self.spec.top_k, self._policy)
 
     def _make_model(self, weights: Weights, plan: Plan, threads: int, placement: Placement, kv: KVCache) -> Model:
-        options, spec = self._options, self.spec
+        options, spec, source = self._options, self.spec, weights.experts
+        self._pilot = Pilot(placement, self.readers, source, self.board)
         return Model(
             spec,
             weights,
             Workspace(spec, plan.chunk, threads),
             kv,
             placement,
-            Streamer(weights.experts, placement, self.readers, self.board, self._learning.ahead),
+            Streamer(source, placement, self.readers, self.board, self._learning.ahead, self._pilot),
             self.board,
             self.team,
             Lossy(options.topk, options.topp),
+            Looking(options.pilot, options.looka),
         )
 
     # text
@@ -371,6 +375,7 @@ class Engine:
         computed: tokens, the prompt's included. decode_bytes: read for the reply.
         """
         told: list[str] = []
+        self._pilot.stop()
         if self._trace is not None:
             self._trace.flush()
             if self._trace.failed:

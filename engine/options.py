@@ -141,6 +141,13 @@ KNOBS: tuple[Knob, ...] = (
         1_000_000_000,
     ),
     Knob("template", "path", "chat template to use instead of the model's own, a Jinja file"),
+    Knob(
+        "pilot",
+        "bool",
+        "look one layer ahead and read what it will need, where a trial while answering shows that this saves time",
+        "PILOT",
+    ),
+    Knob("looka", "bool", "measure how well experts can be foreseen one and two layers ahead; reads nothing", "LOOKA"),
     Knob("route_trace", "path", "write every routing decision to this file", "ROUTE_TRACE"),
 )
 
@@ -167,6 +174,8 @@ class EngineOptions:
     pin: str = "off"
     pin_gb: float | None = None
     repin: int = 0
+    pilot: bool = False
+    looka: bool = False
     template: str | None = None
     route_trace: str | None = None
     history: str | None = None  # where a profile keeps its history: used when no person names a file (`usage`)

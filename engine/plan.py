@@ -156,7 +156,8 @@ def _divide(needs: Needs, options: EngineOptions, most: int, pinnable: Pinnable)
     if most == everything and (options.cap or needs.experts) >= needs.experts:
         return pins, needs.experts, everything
     rest = most - pins
-    working = max(1, min(needs.top_k, rest - layers * (options.cap or 1)))
+    wanted_working = needs.top_k * (2 if options.pilot else 1)
+    working = max(1, min(wanted_working, rest - layers * (options.cap or 1)))
     cap = options.cap or max(1, (rest - working) // layers)
     return pins, cap, pins + _slots(needs, cap, working)
 

@@ -109,9 +109,9 @@ class Placement:
             self._board.tier[layer, expert] = Tier.WORKING
         return slot
 
-    def claim(self, layer: int, expert: int) -> int:
-        """Take a free slot for an expert about to be read; EMPTY if there is none."""
-        if not self._free:
+    def claim(self, layer: int, expert: int, spare: int = 0) -> int:
+        """Take a free slot for an expert about to be read; EMPTY if no more than `spare` are free."""
+        if len(self._free) <= spare:
             return EMPTY
         self._board.tier[layer, expert] = Tier.WORKING
         return self._free.pop()
@@ -122,9 +122,10 @@ class Placement:
         self._board.tier[layer, expert] = Tier.PIN if self.pinned[layer, expert] else Tier.CACHE
 
     def give_back(self, layer: int, expert: int, slot: int) -> None:
-        """A claimed slot whose read failed."""
+        """A claimed slot whose read failed, or was not needed."""
         self._free.append(slot)
-        self._board.tier[layer, expert] = Tier.DISK
+        if self.slot_of[layer, expert] == EMPTY:
+            self._board.tier[layer, expert] = Tier.DISK
 
     def evict(self, layer: int, expert: int) -> None:
         """Forget an expert in memory."""

@@ -6,8 +6,9 @@ the computing threads nothing but memory bandwidth.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from queue import Empty, PriorityQueue, SimpleQueue
 from threading import Thread
 from typing import NamedTuple
 
@@ -32,6 +33,11 @@ class _Job(NamedTuple):
     fetch: ExpertFetch
     slot: memoryview
     done: Callable[[EngineError | None], None]
+    begin: Callable[[], bool] | None = None  # whether it is still wanted
+
+
+_NEEDED, _GUESSED, _END = range(3)
+"""What is done first."""
 
 
 def fill_slot(files: ModelFiles, fetch: ExpertFetch, slot: memoryview, staging: memoryview) -> None:
@@ -52,11 +58,12 @@ def _read(files: ModelFiles, reads: tuple[ExpertRead, ...], target: memoryview) 
 
 
 class ReaderPool:
-    """Fetches experts in the order asked. Used by one thread at a time, `fetch_aside` apart."""
+    """Fetches experts in the order asked, guesses last. Used by one thread, `fetch_aside` and `tell` by any."""
 
     def __init__(self, files: ModelFiles, source: ExpertSource, readers: int = READERS) -> None:
         self._files, self._source, self.count = files, source, readers
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._jobs: PriorityQueue[tuple[int, int, _Job | None]] = PriorityQueue()
+        self._numbers = itertools.count()  # of jobs, so that equal ones keep their order
         self._done: SimpleQueue[Loaded] = SimpleQueue()
         self._threads = [Thread(target=self._serve, name=f"reader-{number}", daemon=True) for number in range(readers)]
         for thread in self._threads:
@@ -64,11 +71,28 @@ class ReaderPool:
 
     def fetch(self, ticket: int, fetch: ExpertFetch, slot: memoryview) -> None:
         """Start filling `slot`; `next_loaded` will return the ticket."""
-        self._jobs.put(_Job(fetch, slot, lambda error: self._done.put(Loaded(ticket, error))))
+        self._put(_NEEDED, _Job(fetch, slot, lambda error: self.tell(ticket, error)))
 
     def fetch_aside(self, fetch: ExpertFetch, slot: memoryview, done: Callable[[EngineError | None], None]) -> None:
         """Fill `slot` and call `done`, on a reader thread. From any thread; `next_loaded` does not tell of it."""
-        self._jobs.put(_Job(fetch, slot, done))
+        self._put(_NEEDED, _Job(fetch, slot, done))
+
+    def fetch_guess(
+        self,
+        fetch: ExpertFetch,
+        slot: memoryview,
+        begin: Callable[[], bool],
+        done: Callable[[EngineError | None], None],
+    ) -> None:
+        """Fill `slot` when nothing else waits, unless `begin` then says no; `done` is called if it said yes.
+
+        Both are called on a reader thread.
+        """
+        self._put(_GUESSED, _Job(fetch, slot, done, begin))
+
+    def tell(self, ticket: int, error: EngineError | None) -> None:
+        """Have `next_loaded` return a ticket. From any thread."""
+        self._done.put(Loaded(ticket, error))
 
     def next_loaded(self, wait: bool) -> Loaded | None:
         """The next finished fetch; None when there is none and `wait` is false."""
@@ -77,9 +101,14 @@ class ReaderPool:
         except Empty:
             return None
 
+    def _put(self, rank: int, job: _Job | None) -> None:
+        self._jobs.put((rank, next(self._numbers), job))
+
     def _serve(self) -> None:
         staging = Block(self._source.staging_bytes).view
-        while (job := self._jobs.get()) is not None:
+        while (job := self._jobs.get()[2]) is not None:
+            if job.begin is not None and not job.begin():
+                continue
             error = None
             try:
                 fill_slot(self._files, job.fetch, job.slot, staging)
@@ -90,6 +119,6 @@ class ReaderPool:
     def close(self) -> None:
         """End the threads; fetches under way are finished first."""
         for _ in self._threads:
-            self._jobs.put(None)
+            self._put(_END, None)
         for thread in self._threads:
             thread.join()

@@ -11,12 +11,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..board import Board, Counter, LayerCell, Tier
 from .ahead import Ahead
+from .pilot import Pilot
 from .placement import EMPTY, Choices, Placement
 from .reader import ReaderPool
 from .source import ExpertSource
@@ -24,24 +26,40 @@ from .source import ExpertSource
 Jobs = npt.NDArray[np.int64]
 
 
+class Coming(NamedTuple):
+    """What a layer that comes is expected to choose, likeliest first; `spare` slots are left to what is needed."""
+
+    layer: int
+    experts: list[int]
+    spare: int
+
+
 class Streamer:
     """Streams experts through a placement."""
 
     def __init__(
-        self, source: ExpertSource, placement: Placement, readers: ReaderPool, board: Board, ahead: Ahead
+        self, source: ExpertSource, placement: Placement, readers: ReaderPool, board: Board, ahead: Ahead, pilot: Pilot
     ) -> None:
         self._source, self._placement, self._readers, self._board = source, placement, readers, board
-        self._ahead = ahead
+        self._ahead, self._pilot = ahead, pilot
 
     def run(
-        self, layer: int, experts: Jobs, choices: Choices, hit_counter: Counter, compute: Callable[[list[int]], None]
+        self,
+        layer: int,
+        experts: Jobs,
+        choices: Choices,
+        hit_counter: Counter,
+        compute: Callable[[list[int]], None],
+        coming: Coming | None = None,
     ) -> None:
         """Bring every expert of `experts` (distinct ids) into memory and `compute` it once, by its job number.
 
-        choices: what the forward's tokens chose, for the policy. Counts hits from `hit_counter` on (pin, cache, disk).
-        Raises ReadError when a read fails; all other reads have ended then, and the placement is sound.
+        choices: what the forward's tokens chose, for the policy. coming: what the next layer is expected to choose, to
+        be read as soon as nothing of this layer's waits for a slot. Counts hits from `hit_counter` on (pin, cache,
+        disk). Raises ReadError when a read fails; all other reads have ended then, and the placement is sound.
         """
         placement = self._placement
+        self._pilot.begin(layer)
         held = placement.held(layer)
         stay = placement.settle(layer, experts, choices, held)
         needed = np.zeros_like(held)
@@ -64,13 +82,22 @@ class Streamer:
                     if slot == EMPTY and self._ahead.landed(layer, expert):
                         ready.append(missing.popleft())
                         continue
+                    job = missing[0]
+                    guessed, read = self._pilot.take(layer, expert, job) if slot == EMPTY else (EMPTY, False)
+                    if guessed != EMPTY:
+                        claimed[missing.popleft()] = guessed
+                        if read:
+                            self._readers.tell(job, None)
+                        continue
                     if slot == EMPTY:
                         slot = placement.claim(layer, expert)
                     if slot == EMPTY:
                         break
-                    job = missing.popleft()
-                    claimed[job] = slot
+                    claimed[missing.popleft()] = slot
                     self._readers.fetch(job, self._source.reads[layer, expert], placement.slot(slot))
+                if coming is not None and not missing:
+                    self._pilot.guess(coming.layer, coming.experts, coming.spare)
+                    coming = None
                 if ready:
                     compute(ready)
                     self._evict(layer, [int(expert) for expert in experts[ready] if leaving[expert]])

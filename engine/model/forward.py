@@ -13,16 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ..board import Board, Counter, Phase
+from ..experts.pilot import Foresight
 from ..experts.placement import Choices, Placement
-from ..experts.streaming import Streamer
+from ..experts.streaming import Coming, Streamer
 from ..kernels import records as r
 from ..kernels.program import run
 from ..kernels.team import Team
-from .build import Builder, Lossy, Program
+from .build import Ahead, Builder, Lossy, Program
 from .kv import KVCache
 from .passage import Passage
 from .spec import ModelSpec
 from .threads import ThreadChoice
+from .trial import Looking, Trial
 from .weights import Weights
 from .workspace import HEAD_ROWS, Workspace
 
@@ -49,15 +51,19 @@ class Model:
         board: Board,
         team: Team,
         lossy: Lossy,
+        looking: Looking,
     ) -> None:
         self.spec = spec
         self._space, self._board, self._team, self._streamer = space, board, team, streamer
         self.placement, self.source = placement, weights.experts
         self._keep = (weights, kv)  # the program holds their addresses
-        self._build: Callable[[Lossy], Program] = lambda lossy: Builder(
+        self._build: Callable[[Lossy, Ahead | None], Program] = lambda lossy, ahead: Builder(
             spec, weights, space, kv, placement, board
-        ).build(lossy)
-        self._program = self._build(lossy)
+        ).build(lossy, ahead)
+        self._foresight = Foresight(len(spec.layers), spec.top_k)
+        self._looking = looking
+        self.trial = Trial() if looking.pilot else None
+        self._limit(lossy)
         self._timespec = np.zeros(2, np.int64)
         self._passage = Passage(board, space, spec.moe_layers, spec.top_k)
         self._place = {layer: place for place, layer in enumerate(spec.moe_layers)}
@@ -85,7 +91,20 @@ class Model:
     def limit(self, lossy: Lossy) -> None:
         """Route with other limits from the next forward on."""
         self.placement.log.count[:] = self.placement.recent.count[:] = 0  # their rows had another width
-        self._program = self._build(lossy)
+        self._limit(lossy)
+
+    def _limit(self, lossy: Lossy) -> None:
+        self._program = self._running = self._build(lossy, None)
+        self._ahead: Program | None = None
+        if self._looking.pilot or self._looking.looka:
+            ahead = Ahead(self._foresight, pause=self._looking.pilot, second=self._looking.looka)
+            self._ahead = self._build(lossy, ahead)
+
+    def _choose_program(self, one_token: bool) -> Program:
+        """The program that looks ahead, where that is wanted; a whole block is read without guessing."""
+        if not one_token or self._ahead is None:
+            return self._program
+        return self._ahead if self._looking.looka or (self.trial is not None and self.trial.on) else self._program
 
     def stop(self) -> None:
         """Ask the running forward to end at its next layer."""
@@ -100,15 +119,15 @@ class Model:
 
         Raises StoppedError when `stop` was called, ReadError when an expert cannot be read.
         """
-        state, program = self._state, self._program
-        rows = len(ids)
+        rows, decoding = len(ids), phase == Phase.DECODE
+        program = self._running = self._choose_program(decoding and rows == 1)
+        state, began = self._state, time.perf_counter_ns()
         self._ids[:rows] = ids
         for table in program.ropes:
             table.fill(position, rows)
         counters = self._board.counters
         counters[Counter.CLOCK] += 1
         state[r.ROWS], state[r.POSITION], state[r.CLOCK] = rows, position, counters[Counter.CLOCK]
-        decoding = phase == Phase.DECODE
         state[r.HIT_COUNTER] = Counter.HITS_PIN if decoding else Counter.PREFILL_PIN
         state[r.KEPT_COUNTER] = Counter.KEFF_SUM if decoding else -1
         state[r.ALWAYS_PAUSE] = self.on_route is not None
@@ -128,10 +147,18 @@ class Model:
             at = self._serve(at, rows)
         if decoding:
             self._passage.end(int(ids[0]))
+            self._note_trial((time.perf_counter_ns() - began) / 1e9)
             self._choice.note((int(counters[Counter.COMPUTE_NS]) - computed) / 1e9, self._used_ns / 1e9)
 
+    def _note_trial(self, seconds: float) -> None:
+        if self.trial is not None:
+            self.trial.note(seconds)
+            self._board.counters[Counter.AHEAD_ON] = self.trial.on
+            if self.trial.gain is not None:
+                self._board.counters[Counter.AHEAD_GAIN] = round(1000 * self.trial.gain)
+
     def _run(self, start: int, end: int) -> int:
-        program = self._program
+        program = self._running
         before, used = time.perf_counter_ns(), time.process_time_ns()
         reached = self._team.run(run, program.ops, program.tables, self._state, start, end, threads=self._threads)
         self._used_ns += time.process_time_ns() - used
@@ -140,7 +167,7 @@ class Model:
 
     def _serve(self, after_union: int, rows: int) -> int:
         """A mixture paused: write the trace, stream what is missing, compute. Returns where to go on."""
-        state, program = self._state, self._program
+        state, program = self._state, self._running
         record = program.tables.mixtures[program.ops["index"][after_union - 1]]
         layer = int(record["layer"])
         top_k = int(record["top_k"])
@@ -160,7 +187,9 @@ class Model:
         experts = self._job_expert[: state[r.JOBS]].copy()
         self._passage.paused(layer, ids[0, : kept[0]])
         waited = int(self._board.counters[Counter.READ_WAIT_NS])
-        self._streamer.run(layer, experts, Choices(ids, kept), Counter(int(state[r.HIT_COUNTER])), compute)
+        target, counter = program.next_of.get(layer), Counter(int(state[r.HIT_COUNTER]))
+        coming = None if target is None else Coming(target, self._foresight.of(target), self.spec.top_k)
+        self._streamer.run(layer, experts, Choices(ids, kept), counter, compute, coming)
         self._passage.waited(layer, int(self._board.counters[Counter.READ_WAIT_NS]) - waited)
         return combine
 
@@ -171,6 +200,6 @@ class Model:
         """
         state = self._state
         state[r.HEAD_FROM], state[r.HEAD_TO] = first, first + count
-        self._run(self._program.body_end, len(self._program.ops))
+        self._run(self._running.body_end, len(self._running.ops))
         view: Floats = self._logits[:count]
         return view

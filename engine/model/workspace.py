@@ -58,6 +58,8 @@ def _sizes(spec: ModelSpec, rows: int, threads: int) -> dict[str, int]:
         "hq": pairs * q8_bytes(mixture.width),
         "y": pairs * spec.hidden * 4,
         "rope": sum(rows * rope.dim * 4 for rope in distinct_ropes(mixers)),
+        "ahead_normed": spec.hidden * 4,  # of one token
+        "ahead_router": spec.experts * 4,
         "job_expert": spec.experts * 8,
         "job_first": (spec.experts + 1) * 8,
         "job_pairs": pairs * 8,

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from engine.board import Board, Counter, Tier
 from engine.errors import EngineError, ReadError
 from engine.experts.ahead import Ahead
+from engine.experts.pilot import Pilot
 from engine.experts.placement import EMPTY, Choices, Placement
 from engine.experts.policies import POLICIES
 from engine.experts.reader import Loaded
@@ -100,7 +101,8 @@ class House:
         source: Any = SimpleNamespace(reads=reads, expert_bytes=2)
         readers: Any = self.disk
         self.ahead = Watched(self.disk, self.placement, readers, source)
-        self._streamer = Streamer(source, self.placement, readers, self.board, self.ahead)
+        self.pilot = Pilot(self.placement, readers, source, self.board)
+        self._streamer = Streamer(source, self.placement, readers, self.board, self.ahead, self.pilot)
 
     def forward(self, layer: int, rows: list[list[int]]) -> list[int]:
         """Run a layer; returns the experts in the order in which they were computed."""

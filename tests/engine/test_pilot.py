@@ -1,0 +1,127 @@
+"""Look-ahead: no token and no count depends on it; what is foreseen, read and wasted is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import Engine, EngineOptions, Token, Turn
+from engine.board import Counter
+from engine.experts.placement import EMPTY
+from engine.model.trial import PAUSE, WINDOW, WINDOWS, Trial
+from tests.oracle.cases import CASES
+from tests.oracle.checkpoints import write
+
+PROMPT = [(7 * n * n + 5 * n + 3) % 50 for n in range(20)]
+TRIAL = 2 * WINDOW * WINDOWS
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    olmoe = CASES["olmoe"]
+    config = {**olmoe.config, "num_experts": 16, "num_hidden_layers": 4}
+    return write(tmp_path_factory.mktemp("pilot") / "model", replace(olmoe, config=config))
+
+
+class Always(Trial):
+    """Looks ahead whatever the clock says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on = True
+
+    def note(self, seconds: float) -> None:
+        self.gain = 0.125
+
+
+@pytest.fixture
+def ahead(model: Path) -> Iterator[Engine]:
+    with Engine.open(model, EngineOptions(cap=4, threads=1, context=256, pilot=True)) as engine:
+        engine.model.trial = Always()
+        yield engine
+
+
+def answer(engine: Engine, tokens: int = 60) -> tuple[list[int], Turn]:
+    engine.forget()
+    events = list(engine.generate(PROMPT, max_tokens=tokens, ignore_eos=True))
+    turn = events[-1]
+    assert isinstance(turn, Turn)
+    return [event.id for event in events if isinstance(event, Token)], turn
+
+
+def test_guesses_change_neither_tokens_nor_hits(model: Path, ahead: Engine) -> None:
+    with Engine.open(model, EngineOptions(cap=4, threads=1, context=256)) as engine:
+        known, turn = answer(engine)
+        free = len(engine.model.placement._free)
+    for _ in range(3):
+        ids, looked = answer(ahead)
+        assert ids == known
+    _, plain = known, turn
+    assert looked.hits.total == plain.hits.total
+    placement, counters = ahead.model.placement, ahead.board.counters
+    assert counters[Counter.AHEAD_READS] == counters[Counter.AHEAD_USEFUL] + counters[Counter.AHEAD_WASTED] > 0
+    assert counters[Counter.AHEAD_ON] == 1
+    assert counters[Counter.AHEAD_GAIN] == 125
+    # Every slot is an expert's or free: none was lost to a guess.
+    used = placement.slot_of[placement.slot_of != EMPTY].tolist()
+    assert sorted(used + placement._free) == list(range(placement.slots))
+    assert len(placement._free) == free + ahead.spec.top_k
+
+
+def test_first_turns_hit_alike(model: Path, ahead: Engine) -> None:
+    with Engine.open(model, EngineOptions(cap=4, threads=1, context=256)) as engine:
+        _, plain = answer(engine)
+    _, looked = answer(ahead)
+    assert looked.hits == plain.hits
+    wasted = int(ahead.board.counters[Counter.AHEAD_WASTED]) * ahead.info.expert_bytes
+    read = int(ahead.board.counters[Counter.BYTES_READ])
+    assert read == plain.bytes_read + wasted
+
+
+def test_recall_is_counted(model: Path) -> None:
+    with Engine.open(model, EngineOptions(cap=4, threads=1, context=256, looka=True)) as engine:
+        answer(engine, 41)
+        counters = engine.board.counters.copy()
+        layers, top_k = len(engine.spec.moe_layers), engine.spec.top_k
+    assert counters[Counter.NEXT_WANTED] == 40 * (layers - 1) * top_k
+    assert counters[Counter.SECOND_WANTED] == 40 * (layers - 2) * top_k
+    for found in (Counter.NEXT_FOUND, Counter.SECOND_FOUND):
+        # By chance, a fifth; routers of neighbouring layers are strangers in a random model.
+        assert 0 < counters[found] <= counters[found + 1]
+    assert counters[Counter.AHEAD_READS] == 0
+
+
+def test_a_router_that_is_applied_twice_foresees_itself(tmp_path: Path) -> None:
+    """Two layers that add nothing: the second router sees what the first one saw."""
+    olmoe = CASES["olmoe"]
+    model = write(tmp_path / "model", replace(olmoe, config={**olmoe.config, "num_experts": 16}))
+    with Engine.open(model, EngineOptions(threads=1, context=64, looka=True)) as engine:
+        program: Any = engine.model._ahead
+        assert program is not None
+        plain: Any = engine.model._program
+        assert len(program.ops) == len(plain.ops) + 3 * 2 + 3  # norm, router, route: two pairs, one of distance two
+
+
+def test_a_trial_keeps_what_is_faster() -> None:
+    for with_, expected in ((0.5, True), (0.99, False), (2.0, False)):
+        trial = Trial()
+        for _ in range(TRIAL):
+            trial.note(with_ if trial.on else 1.0)
+        assert trial.on is expected
+        assert trial.gain == pytest.approx(1 - with_)
+        for _ in range(PAUSE):
+            trial.note(1.0)
+            assert trial.on is expected
+    assert Trial().gain is None
+
+
+def test_the_first_token_after_a_change_does_not_count() -> None:
+    trial, before = Trial(), False
+    for _ in range(TRIAL):
+        changed, before = trial.on != before, trial.on
+        trial.note(100.0 if changed else 0.5 if trial.on else 1.0)
+    assert trial.gain == pytest.approx(0.5)
