@@ -74,6 +74,8 @@ class Pilot:
         placement = self._placement
         for expert in experts:
             where = layer, expert
+            if where in self._late:
+                self._guesses[where] = self._late.pop(where)
             if placement.slot_of[where] != EMPTY or where in self._guesses or expert in placement.reserved[layer]:
                 continue
             slot = placement.claim(layer, expert, spare)
@@ -92,7 +94,7 @@ class Pilot:
 
         If it is not, `ReaderPool.next_loaded` will return the ticket.
         """
-        guess = self._guesses.pop((layer, expert), None)
+        guess = self._guesses.pop((layer, expert), None) or self._late.pop((layer, expert), None)
         if guess is None:
             return EMPTY, False
         with self._lock:

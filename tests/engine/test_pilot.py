@@ -57,7 +57,7 @@ def test_guesses_change_neither_tokens_nor_hits(model: Path, ahead: Engine) -> N
     with Engine.open(model, EngineOptions(cap=4, threads=1, context=256)) as engine:
         known, turn = answer(engine)
         free = len(engine.model.placement._free)
-    for _ in range(3):
+    for _ in range(10):
         ids, looked = answer(ahead)
         assert ids == known
     _, plain = known, turn
