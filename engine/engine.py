@@ -254,7 +254,6 @@ class Engine:
                     count = min(HEAD_ROWS, len(block) - row)
                     at = begin + row - start
                     result[at : at + count] = self.model.logits(row, count)
-                    result[start + row : start + row + count] = self.model.logits(row, count)
         except StoppedError:
             raise EngineError("stopped before the logits were computed") from None
         finally:
