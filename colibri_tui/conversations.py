@@ -156,8 +156,10 @@ class Conversations:
             )
             _must_exist(cursor, f"conversation {conversation}")
             database.execute(
-                """INSERT INTO messages (conversation, role, content, status, note, stats, created, attachments)
-                   SELECT ?, role, content, status, note, stats, created, attachments FROM messages
+                """INSERT INTO messages (conversation, role, content, status, note, stats, created, attachments,
+                       reasoning, reasoning_s, reasoning_tokens)
+                   SELECT ?, role, content, status, note, stats, created, attachments,
+                       reasoning, reasoning_s, reasoning_tokens FROM messages
                    WHERE conversation = ? AND writer IS NULL ORDER BY id""",
                 (cursor.lastrowid, conversation),
             )

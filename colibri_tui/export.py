@@ -39,6 +39,8 @@ def markdown(conversation: ConversationSummary, messages: Sequence[StoredMessage
         if message.status in (REPLACED, WITHDRAWN):
             continue
         lines += ["", "## You" if message.role == "user" else "## Model", ""]
+        if thought := message.thought.text.strip():
+            lines += [f"<details><summary>{message.thought.label()}</summary>", "", thought, "", "</details>", ""]
         lines.append(attachments.with_files(message.content, attachments.load(message.attachments)).rstrip())
         if message.role != "user":
             lines += ["", f"*{_figures(message)}*"]
@@ -59,6 +61,7 @@ def as_json(conversation: ConversationSummary, messages: Sequence[StoredMessage]
             {
                 "role": message.role,
                 "content": message.content,
+                "reasoning": message.thought.text,
                 "status": message.status,
                 "note": message.note,
                 "created": message.created,

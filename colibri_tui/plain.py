@@ -126,7 +126,7 @@ class PlainChat:
                             if event.reasoning and not thinking:
                                 thinking = True
                                 self.say("The model is thinking.")
-                            session.feed(event.text, event.reasoning)
+                            session.feed(event.text, event.reasoning, int(bool(event.reasoning)))
                             line += cleaner.feed(event.text)
                             *whole, line = line.split("\n")
                             for part in whole:

@@ -17,6 +17,7 @@ import pytest
 
 from colibri_tui.conversations import Conversations, StoredMessage, title_of
 from colibri_tui.database import StoreError
+from colibri_tui.thought import Thought
 
 
 @pytest.fixture
@@ -365,6 +366,14 @@ store.close()
     assert done.returncode == 0, done.stderr
     with contextlib.closing(Conversations(path)) as store:
         assert only_message(store, store.latest().id).content == "longer"
+
+
+def test_a_branch_takes_the_reasoning_along(path: Path) -> None:
+    with contextlib.closing(Conversations(path)) as store:
+        first = store.create("m", "default")
+        reply = store.add(first, "assistant", "It is")
+        store.update(reply, thought=Thought("hm", 2.0, 7))
+        assert [message.thought for message in store.messages(store.branch(first))] == [Thought("hm", 2.0, 7)]
 
 
 FIRST_VERSION = """

@@ -6,6 +6,7 @@ from colibri_tui import chat_settings, export
 from colibri_tui.attachments import Attachment, dump
 from colibri_tui.chat_settings import ChatSettings
 from colibri_tui.conversations import Conversations
+from colibri_tui.thought import Thought
 from engine.errors import EngineError
 
 STATS = {"tokens": 12, "tok_s": 3.5, "ttft_s": 0.25, "hits": {"pin": 1, "cache": 2, "disk": 1}, "keff": 2.0}
@@ -17,7 +18,7 @@ def stored(tmp_path):
     number = store.create("olmoe-1", "default", settings=chat_settings.dump(ChatSettings("Be brief.", 0.2)))
     store.add(number, "user", "What is @a.py?", attachments=dump((Attachment("a.py", "x = 1\n"),)))
     reply = store.add(number, "assistant", "A **file**.")
-    store.update(reply, status="done", stats=STATS)
+    store.update(reply, status="done", stats=STATS, thought=Thought("\nIt ends in .py.\n", 2.5, 40))
     store.add(number, "user", "forgotten", "replaced")
     yield store.get(number), store.messages(number)
     store.close()
@@ -29,7 +30,8 @@ def test_markdown_reads_as_it_was_said(stored):
     assert "temperature: 0.2" in text
     assert "## System\n\nBe brief.\n" in text
     assert "## You\n\nWhat is @a.py?\n\na.py:\n```\nx = 1\n```\n" in text
-    assert "## Model\n\nA **file**.\n" in text
+    thought = "<details><summary>thought for 2.5 s, 40 tokens</summary>\n\nIt ends in .py.\n\n</details>"
+    assert f"## Model\n\n{thought}\n\nA **file**.\n" in text
     assert "12 tokens, 3.50 tok/s, first token after 0.2 s, 75 % of experts from memory, 2.0 experts" in text
     assert "forgotten" not in text
 
@@ -44,6 +46,7 @@ def test_json_leaves_nothing_out(stored):
     ]
     assert data["messages"][0]["files"] == [{"name": "a.py", "text": "x = 1\n"}]
     assert data["messages"][1]["turn"] == STATS
+    assert [message["reasoning"] for message in data["messages"]] == ["", "\nIt ends in .py.\n", ""]
 
 
 def test_nothing_is_overwritten(stored, tmp_path):
