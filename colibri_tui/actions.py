@@ -74,6 +74,14 @@ COMMANDS = (
     Command("path", "Way of a token on the whole screen", "A token's experts, layer by layer", "f12"),
     Command("panes", "Panes", "Choose which panes stand beside the chat", "alt+l", True, "Panes"),
     Command(
+        "lab",
+        "Lab",
+        "What more memory would do, how this profile learned, what it is worth",
+        "alt+a",
+        True,
+        slash=("/lab",),
+    ),
+    Command(
         "pane",
         "Show or hide a pane",
         "Show or hide one pane beside the chat",

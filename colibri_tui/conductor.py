@@ -147,6 +147,10 @@ class Conductor(Machine):
         """Ask the engine how many tokens a text has; see `EngineLink.count`."""
         self._engine.count(number, text)
 
+    def draw_curve(self) -> bool:
+        """Ask the engine what more memory would do; say whether there is one to ask."""
+        return self._engine.draw_curve()
+
     def configure(self, name: str, text: str) -> None:
         """Change what holds for this conversation's next answers, and tell what does now."""
         session = self.session

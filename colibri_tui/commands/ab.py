@@ -13,6 +13,7 @@ import click
 
 from engine.events import Loading, Notice
 
+from ..lab_data import MATRIX_NAME, write_matrix
 from ..launch import launch
 from .completion import model_names
 from .demo import model_folder
@@ -64,6 +65,8 @@ def ab(
     own placement code, which counts exactly as a run would. No history is read or written, except that the profile's
     own history is compared too if it knows the model.
 
+    The lab in the application shows the last matrix.
+
     With --topk or --topp: what these cost and save, against the exact answers.
     """
     from engine.engine import Engine
@@ -110,7 +113,10 @@ def ab(
             return
         matrix = _matrix(engine, room, known[0], training, held_out, start.profile, history)
         progress.clear()
-        _put(as_json, {**found, "policy": known[0], **asdict(matrix)}, lambda: _show_matrix(matrix, known[0]))
+        found |= {"policy": known[0], **asdict(matrix)}
+        if options.history:
+            write_matrix(history.with_name(MATRIX_NAME), found)
+        _put(as_json, found, lambda: _show_matrix(matrix, known[0]))
 
 
 def _policies(text: str) -> list[str]:

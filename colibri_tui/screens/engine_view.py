@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from textual import on, work
 from textual.getters import query_one
@@ -15,6 +15,7 @@ from textual.timer import Timer
 from colibri_tui import engine_link as link
 from colibri_tui.conductor import Conductor
 from colibri_tui.experts_known import Known, read_known
+from colibri_tui.lab_data import MATRIX_NAME
 from colibri_tui.profiles import usage_path
 from colibri_tui.render.looks import Looks
 from colibri_tui.scene import History, Scene
@@ -24,7 +25,8 @@ from colibri_tui.widgets.hud import Hud
 from colibri_tui.widgets.pane_column import PaneColumn
 from colibri_tui.widgets.panes import HIDDEN_AT_FIRST, PANE
 from colibri_tui.widgets.status_line import StatusLine
-from engine.events import Turn
+from engine.events import MemoryCurve, Turn
+from engine.turn_log import log_path
 
 FRAME_SECONDS: Final = 0.1
 REMOTE_FRAME_SECONDS: Final = 0.5
@@ -41,6 +43,14 @@ def frame_seconds(*, calm: bool = False) -> float:
         return CALM_FRAME_SECONDS
     remote = "SSH_CONNECTION" in os.environ or "SSH_TTY" in os.environ
     return REMOTE_FRAME_SECONDS if remote else FRAME_SECONDS
+
+
+@runtime_checkable
+class CurveScreen(Protocol):
+    """A screen that shows what the engine drew."""
+
+    def show_curve(self, curve: MemoryCurve) -> None:
+        """Show it."""
 
 
 class EngineView(Screen[None]):
@@ -157,6 +167,29 @@ class EngineView(Screen[None]):
     @on(link.EngineRepin)
     def _note_swap(self, message: link.EngineRepin) -> None:
         self._history.swaps.append((self._history.answers + 1, message.swap))
+
+    # The lab
+
+    def action_lab(self) -> None:
+        """Open the lab."""
+        from colibri_tui.screens.lab import LabScreen  # its plots are loaded when they are wanted
+
+        model = self.conductor.model
+        history = usage_path(model.profile, model.key) if model.key else None
+        self.app.push_screen(
+            LabScreen(
+                self._looks,
+                self.conductor.draw_curve,
+                log_path(history) if history else None,
+                history.with_name(MATRIX_NAME) if history else None,
+            )
+        )
+
+    @on(link.EngineCurve)
+    def _hear_curve(self, message: link.EngineCurve) -> None:
+        for screen in self.app.screen_stack:
+            if isinstance(screen, CurveScreen):
+                screen.show_curve(message.curve)
 
     # What other profiles know
 

@@ -57,6 +57,9 @@ class Link:
         self.between.append(command)
         return True
 
+    def draw_curve(self) -> bool:
+        return self.state in (LinkState.READY, LinkState.BUSY)
+
     def stop(self) -> None:
         self.stops += 1
 
