@@ -78,6 +78,8 @@ class Counter(IntEnum):
     AHEAD_WASTED = 33
     AHEAD_ON = 34  # whether it is looked ahead now, 0 or 1
     AHEAD_GAIN = 35  # thousandths of a token's time that it saved when it was last tried; may be below 0
+    WARM_DONE = 36  # of the experts that are pinned or fill the cache at the start, loaded in the background
+    WARM_TOTAL = 37
     ROUTED = 40  # rows ever written to `Board.routes`
 
 

@@ -53,7 +53,7 @@ class Learning:
     ) -> None:
         """Begin: set the board's heat, pin what is ranked highest, fill the cache; both load in the background."""
         self._board, self._placement, self._pin_slots = board, placement, pin_slots
-        self.ahead = Ahead(placement, readers, source)
+        self.ahead = Ahead(placement, readers, source, board)
         if self._history is not None:
             board.heat[:] = self._history.counts
         if self._options.repin:

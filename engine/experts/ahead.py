@@ -17,6 +17,7 @@ from threading import Event, Lock
 
 import numpy as np
 
+from ..board import Board, Counter
 from ..errors import EngineError
 from .pins import Expert
 from .placement import EMPTY, Flags, Placement
@@ -30,13 +31,14 @@ class Ahead:
     failed: why loading ended early, one line; None while it goes well.
     """
 
-    def __init__(self, placement: Placement, readers: ReaderPool, source: ExpertSource) -> None:
+    def __init__(self, placement: Placement, readers: ReaderPool, source: ExpertSource, board: Board) -> None:
         self.failed: str | None = None
         self._placement, self._readers, self._source = placement, readers, source
         self._lock = Lock()  # of the next two, and of what the placement has set aside
         self._queue: deque[Expert] = deque()
         self._reading: Expert | None = None
         self._event = Event()  # a read of ours has ended
+        self._counters = board.counters
 
     def pin(self, experts: Iterable[Expert]) -> None:
         """Pin these and no others; those that are not in memory are loaded in this order. Returns at once."""
@@ -122,6 +124,7 @@ class Ahead:
         """Load no more; a read under way ends before this returns. What is set aside for unpinned experts is free."""
         with self._lock:
             self._queue.clear()
+            self._counters[Counter.WARM_DONE] = self._counters[Counter.WARM_TOTAL]
             for layer, reserved in enumerate(self._placement.reserved):
                 for expert in [expert for expert in reserved if not self._placement.pinned[layer, expert]]:
                     self._placement.give_back(layer, expert, self._placement.take_reserved(layer, expert))
@@ -129,7 +132,10 @@ class Ahead:
 
     def _load(self, experts: list[Expert]) -> None:
         with self._lock:
+            if not self._queue and self._reading is None:
+                self._counters[Counter.WARM_DONE] = self._counters[Counter.WARM_TOTAL] = 0
             self._queue.extend(experts)
+            self._counters[Counter.WARM_TOTAL] += len(experts)
             if self._reading is None:
                 self._next()
 
@@ -160,6 +166,7 @@ class Ahead:
     def _next(self) -> None:
         """Begin the next read, under the lock: the first by the engine's thread, the others by the readers'."""
         while self._queue:
+            self._counters[Counter.WARM_DONE] = self._counters[Counter.WARM_TOTAL] - len(self._queue)
             layer, expert = self._queue.popleft()
             slot = self._placement.take_reserved(layer, expert)
             if slot != EMPTY:  # else a forward has read it, or needed the room
@@ -167,6 +174,7 @@ class Ahead:
                 done = partial(self._ended, layer, expert, slot)
                 self._readers.fetch_aside(self._source.reads[layer, expert], self._placement.slot(slot), done)
                 return
+        self._counters[Counter.WARM_DONE] = self._counters[Counter.WARM_TOTAL]
         self._reading = None
 
     def _ended(self, layer: int, expert: int, slot: int, error: EngineError | None) -> None:

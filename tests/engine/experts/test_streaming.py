@@ -100,7 +100,7 @@ class House:
         }
         source: Any = SimpleNamespace(reads=reads, expert_bytes=2)
         readers: Any = self.disk
-        self.ahead = Watched(self.disk, self.placement, readers, source)
+        self.ahead = Watched(self.disk, self.placement, readers, source, self.board)
         self.pilot = Pilot(self.placement, readers, source, self.board)
         self._streamer = Streamer(source, self.placement, readers, self.board, self.ahead, self.pilot)
 
