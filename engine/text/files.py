@@ -10,7 +10,7 @@ from ..errors import CheckpointError
 from ..files import reason
 
 TEXTS: Final = (
-    "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json",
+    "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "chat_template.json", "generation_config.json",
     "special_tokens_map.json", "LICENSE",
 )  # fmt: skip
 """The files beside a model's weights that say how to talk to it."""

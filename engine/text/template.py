@@ -28,6 +28,8 @@ _REASONING = frozenset({"<think>", "</think>"})
 _REASONING_KEYS = ("reasoning_content", "thinking")
 """What templates call a message's reasoning. One that has no name for it wants none."""
 
+_NO_REASONING = re.compile(r"<think>\s*</think>")
+
 _OPEN_REASONING = re.compile(r"<think>(?!.*</think>)", re.DOTALL)
 
 
@@ -53,7 +55,8 @@ class ChatTemplate:
 
     @classmethod
     def load(cls, folder: Path, tokenizer: Tokenizer) -> ChatTemplate | None:
-        """Read `chat_template.jinja`, else `chat_template` of `tokenizer_config.json` (of several: "default").
+        """Read `chat_template.jinja`, else `chat_template` of `tokenizer_config.json` (of several: "default") or of
+        `chat_template.json`, where models that also see keep it.
 
         Returns None when the model has no template. Raises CheckpointError when it has a broken one.
         """
@@ -62,6 +65,9 @@ class ChatTemplate:
             return cls.from_file(path, tokenizer)
         config_path = folder / "tokenizer_config.json"
         found = read_object_if_present(config_path).get("chat_template")
+        if found is None:
+            config_path = folder / "chat_template.json"
+            found = read_object_if_present(config_path).get("chat_template")
         if isinstance(found, list):
             named = {t.get("name"): t.get("template") for t in found if isinstance(t, dict)}
             found = named.get("default")
@@ -134,7 +140,12 @@ class ChatTemplate:
             return opened + style_of(self._source).written(opened, reasoning, content)
         closed = self._run([*earlier, {**last, "content": content + CUT}], False, variables)
         kept, cut, _ = closed.rpartition(CUT)
-        if not cut or not kept.startswith(opened) or _OPEN_REASONING.search(content):
+        if (
+            not cut
+            or not kept.startswith(opened)
+            or _OPEN_REASONING.search(content)
+            or _NO_REASONING.match(kept, len(opened))  # the template's doing: the model wrote none
+        ):
             return opened + content
         return kept
 

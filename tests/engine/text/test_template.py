@@ -163,6 +163,11 @@ def test_a_cut_answer_keeps_its_reasoning(source: str, content: str) -> None:
     assert sample("qwen").tokenizer.token_id("<think>") in reasoning.render(cut(content), continue_final=True)
 
 
+def test_a_cut_answer_without_reasoning_gets_none() -> None:
+    keeps = template(KEEPS_REASONING)
+    assert keeps.render_text(cut("It is"), continue_final=True) == keeps.render_text(HELLO) + "It is"
+
+
 def test_a_template_that_leaves_answers_out_does_not_lose_a_cut_one() -> None:
     silent = template("{% for m in messages if m.role == 'system' %}{{ m.content }}{% endfor %}")
     assert silent.render_text(cut("It is"), continue_final=True) == "It is"
@@ -231,6 +236,14 @@ def test_the_template_file_wins_over_the_configuration(tmp_path: Path) -> None:
     loaded = ChatTemplate.load(folder, tokenizer)
     assert loaded is not None
     assert loaded.render_text(HELLO) == "filed"
+
+
+def test_a_template_in_a_file_of_its_own_as_json(tmp_path: Path) -> None:
+    folder, tokenizer = folder_with(tmp_path, {})
+    (folder / "chat_template.json").write_text(json.dumps({"chat_template": "of its own"}))
+    loaded = ChatTemplate.load(folder, tokenizer)
+    assert loaded is not None
+    assert loaded.render_text(HELLO) == "of its own"
 
 
 def test_of_named_templates_the_default_is_taken(tmp_path: Path) -> None:
