@@ -203,7 +203,7 @@ def _known_speed() -> Machine | None:
         said = json.loads((paths.cache_dir() / SPEEDS).read_bytes())
         if not 0 <= time.time() - said.pop("at") < _FRESH_S:
             return None
-        found = Machine(**said)
+        found = Machine(float(said["memory"]), float(said["disk"]), bool(said["direct"]))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return found if found.memory > 0 and found.disk > 0 else None
