@@ -72,6 +72,8 @@ def gated(repo: str, endpoint: str) -> str:
 
 
 def _by_status(repo: str, what: str, endpoint: str, status: int) -> str:
+    if status == 401 and not get_token():
+        return f"{repo}: {endpoint} wants to know who asks; run 'hf auth login' or set HF_TOKEN"
     if status == 401:
         return f"{repo}: {endpoint} does not accept the token; run 'hf auth login' again, or unset HF_TOKEN"
     if status == 403:

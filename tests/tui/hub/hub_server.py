@@ -28,7 +28,7 @@ class Repository:
 
 @dataclass
 class Hub:
-    """repositories: by name. faults: by file name, what happens to its next requests, one after another:
+    """repositories: by name. faults: by file name, or a repository's name for its list, what happens to the next requests:
 
     ("cut", n)    n bytes of the answer, then the connection ends
     ("status", s) an answer of that status, and nothing else
@@ -109,7 +109,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _list(self, rest: str) -> None:
         name, _, revision = rest.partition("/revision/")
         repository = self.hub.repositories.get(name)
-        if repository is None:
+        kind, number = self._fault(name)
+        if kind == "status":
+            self._send(number, b"", {})
+        elif repository is None:
             self._refuse(404, "RepoNotFound")
         elif revision not in ("", "main", repository.commit):
             self._refuse(404, "RevisionNotFound")

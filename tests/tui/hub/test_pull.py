@@ -250,6 +250,26 @@ def test_what_is_not_there(request_: dict[str, Any], said: str, hub: Hub, tmp_pa
         get(tmp_path / "here", **request_)
 
 
+@pytest.mark.parametrize(
+    ("status", "token", "said"),
+    [
+        (401, None, "wants to know who asks"),
+        (401, "hf_wrong", "does not accept the token"),
+        (403, "hf_wrong", "refuses main"),
+        (404, None, "answered 404"),
+    ],
+)
+def test_a_hub_that_refuses(
+    status: int, token: str | None, said: str, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.faults[REPO] = [("status", status)]
+    if token:
+        monkeypatch.setenv("HF_TOKEN", token)
+    with pytest.raises(EngineError, match=said) as caught:
+        get(tmp_path / "here")
+    assert "hf_wrong" not in str(caught.value)
+
+
 def test_a_hub_that_is_not_there(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(EngineError, match=r"cannot be reached .*check the network and HF_ENDPOINT"):
