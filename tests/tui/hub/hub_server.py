@@ -28,7 +28,7 @@ class Repository:
 
 @dataclass
 class Hub:
-    """repositories: by name. faults: by file name, or a repository's name for its list, what happens to the next requests:
+    """repositories: by name. faults: by file name, or a repository's name for its list: what happens to its requests:
 
     ("cut", n)    n bytes of the answer, then the connection ends
     ("status", s) an answer of that status, and nothing else
