@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from .turn_log import LoggedTurn
 
-EFFICIENCY: Final = 0.8
+EFFICIENCY: Final = 0.72
 """Share of the memory's rate that products of weights reach over a whole token."""
 
 LAYER_S: Final = 40e-6

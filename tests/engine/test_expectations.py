@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.events import Hits
-from engine.expectations import HitRate, Machine, by_chance, expected, forecast, measured, published
+from engine.expectations import (
+    EFFICIENCY,
+    LAYER_S,
+    HitRate,
+    Machine,
+    by_chance,
+    expected,
+    forecast,
+    measured,
+    published,
+)
 from engine.turn_log import LoggedTurn
 
 MACHINE = Machine(memory=20e9, disk=2e9, direct=True)
@@ -72,9 +82,9 @@ def test_turns_at_the_same_size_come_first() -> None:
 
 
 def test_the_slower_of_memory_and_disk_decides() -> None:
-    resident = forecast(1.6e9, 0, 10, MACHINE)
+    resident = forecast(EFFICIENCY * 2e9, 0, 10, MACHINE)
     assert resident.read_s == 0
-    assert resident.tok_s == pytest.approx(1 / (0.1 + 10 * 40e-6))
-    starved = forecast(1.6e9, 2e9, 10, MACHINE)
+    assert resident.tok_s == pytest.approx(1 / (0.1 + 10 * LAYER_S))
+    starved = forecast(EFFICIENCY * 2e9, 2e9, 10, MACHINE)
     assert starved.read_s == 1.0
     assert 0.9 < starved.tok_s < 1
