@@ -100,6 +100,9 @@ class TurnRun:
         held = engine.conversation
         start = held.resume(tokens)
         total = len(tokens) - start
+        more = total > _BEFORE_END  # else an answer goes on or is given again, which the marks there are serve
+        if more:
+            held.mark_window(start)
         self._counters[Counter.PREFILL_DONE], self._counters[Counter.PREFILL_TOTAL] = 0, total
         yield Prefill(0, total)
         rows = 0
@@ -113,7 +116,8 @@ class TurnRun:
             at += rows
             self._counters[Counter.PREFILL_DONE] = at - start
             yield Prefill(at - start, total)
-        held.mark_window(len(tokens) - _BEFORE_END)
+        if more:
+            held.mark_window(len(tokens) - _BEFORE_END)
         self._logits = engine.model.logits(rows - 1, 1)[0]
 
     def _decode(self) -> Generator[Event, None, StopReason]:

@@ -56,7 +56,6 @@ class Conversation:
                 self._return(kept)
             else:
                 self._cut(kept)
-        self.mark_window(len(self.ids))
         return len(self.ids)
 
     def forward(self, block: Ids, phase: Phase) -> None:

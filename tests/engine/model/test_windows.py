@@ -172,6 +172,26 @@ def test_what_is_read_again(name: str, folder: Folder, whole: Whole) -> None:
     assert from_the_start == turn(kept, earlier, 5)[0]
 
 
+@pytest.mark.parametrize("name", SOME)
+def test_an_answer_that_went_on_can_be_given_again(name: str, folder: Folder, whole: Whole) -> None:
+    """However often it went on; and so can the prompt be changed."""
+    with Engine.open(folder(name), EngineOptions(context=2048)) as engine:
+        far = longest_ring(engine) + 40
+        opening = prompt_of(100)
+        said, _ = turn(engine, opening, far)
+        prompt = [*opening, *said, *prompt_of(70)[::-1]]
+        answer: list[int] = []
+        for read in (71, 1, 1):
+            more, seen = turn(engine, [*prompt, *answer], far)
+            assert seen == read
+            answer += more
+        assert turn(engine, prompt, 9) == (answer[:9], 8)
+        assert turn(engine, prompt, 9) == (answer[:9], 1)
+        edited, read = turn(engine, [*prompt[:-30], 5], 9)
+        assert read == 42
+    assert edited == turn(whole(name), [*prompt[:-30], 5], 9)[0]
+
+
 @pytest.mark.parametrize("name", ["olmoe", "jetmoe", "deepseek_v32-long"])
 def test_without_windows_a_conversation_can_be_cut_anywhere(name: str, folder: Folder) -> None:
     with Engine.open(folder(name), EngineOptions(context=2048)) as engine:
