@@ -146,6 +146,8 @@ def run(
         raise click.UsageError("--ids takes the place of PROMPT, --system and --raw", ctx)
     if raw and system is not None:
         raise click.UsageError("--raw continues plain text, which has no --system", ctx)
+    if show_reasoning and (as_json or raw or ids is not None):
+        raise click.UsageError("--show-reasoning is for answers of a chat printed as text; --json tells it anyway", ctx)
     if (raw or ids is not None) and "template" in given_flags(ctx):
         raise click.UsageError("--raw and --ids use no --template", ctx)
     request = Request(ids=ids, sampling={name: value for name, value in sampling.items() if value is not None})

@@ -263,6 +263,7 @@ class TestRefusals:
             (["run", "demo", "--ids", "1,x"], "'1,x' is not a list of token ids"),
             (["run", "demo", "hello", "--raw", "--system", "x"], "no --system"),
             (["run", "demo", "hello", "--raw", "--template", "x.jinja"], "use no --template"),
+            (["run", "demo", "hello", "--json", "--show-reasoning"], "--json tells it anyway"),
             (["run", "demo", "hello", "--max-tokens", "0"], "'--max-tokens'"),
             (["run", "demo", "hello", "--loud"], "'--loud'"),
             (["demo", "again"], "unexpected extra argument"),
