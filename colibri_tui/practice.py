@@ -166,10 +166,10 @@ def verdict(off: Totals, on: Totals) -> Verdict:
         return Verdict(False, ("Nothing would be pinned: the history is still too small for the memory there is.",))
     fewer = 1 - on.disk / off.disk if off.disk else 0.0
     lines = [
-        f"Pins take {size(on.pinned_bytes)} of the memory that the expert cache has without them.",
+        f"Pins take {size(on.pinned_bytes)} of the expert cache's memory. One run each way:",
         f"From memory   {100 * off.from_memory:5.1f} % without, {100 * on.from_memory:5.1f} % with pins",
         f"Experts read  {off.disk:7,} without, {on.disk:7,} with pins",
-        f"Speed         {rate(off.tok_s)} without, {rate(on.tok_s)} with pins, one run each",
+        f"Speed         {rate(off.tok_s)} without, {rate(on.tok_s)} with pins",
     ]
     if not off.disk and not on.disk:
         lines.append("Everything fits into memory: pins change nothing here.")

@@ -1,43 +1,60 @@
-"""Keys and commands, made from the one table of them."""
+"""Keys and commands, made from the table of commands and from what widgets bind."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.dom import DOMNode
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from colibri_tui.actions import COMMANDS
+from colibri_tui.widgets.atlas import Atlas
+from colibri_tui.widgets.composer import Composer
+from colibri_tui.widgets.find_bar import FindBar
+from colibri_tui.widgets.message_log import MessageLog
+from colibri_tui.widgets.panes.path import PathPane
 
-WRITING = (
-    ("Enter", "Send; while the model is busy, put in the queue"),
-    ("Ctrl+J, Shift+Enter, Alt+Enter", "Begin a new line"),
-    ("Up, Down", "Earlier prompts, from the first or last line"),
-    ("PgUp, PgDn, End", "Scroll the chat; End follows the answer again"),
+PLACES: Final[tuple[tuple[str, type[DOMNode]], ...]] = (
+    ("Writing", Composer),
+    ("In the conversation (Tab)", MessageLog),
+    ("Looking for words (Ctrl+F)", FindBar),
+    ("In the atlas (click it, or F2)", Atlas),
+    ("In the way of a token (F12)", PathPane),
 )
-ATLAS = (
-    ("t", "Heat: how often experts were chosen. Tiers: where they lie"),
-    ("o", "Experts by number, or the most used first"),
-    ("Arrows, h j k l, a click", "Choose an expert; Enter or two clicks tell all about it, c takes the cursor away"),
+"""Where keys mean something of their own, besides the commands."""
+MOUSE = (
+    ("Click on a pane's title", "Enlarge the pane, and put it back; on the x at its end: hide it"),
+    ("Drag", "Select text; Ctrl+C copies it"),
+    ("Click on “copy”", "Copy a piece of code"),
 )
-PATH = (
-    ("Left, Right; with Shift ten", "Another token"),
-    ("Up, Down", "Other layers"),
-    ("s, c", "The slowest token; the newest"),
-)
-PANES = (("Click on a title", "Enlarge the pane, and put it back; on the x at its end: hide it"),)
-KEY, SLASH = 32, 20
+KEY, SLASH = 32, 24
 
 
 def key_name(key: str) -> str:
     """Return a Textual key as one says it: 'ctrl+n' is Ctrl+N, 'escape' is Esc."""
-    names = {"escape": "Esc", "ctrl": "Ctrl", "alt": "Alt", "shift": "Shift"}
-    return "+".join(names.get(part, part.upper()) for part in key.split("+"))
+    names = {"escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "question_mark": "?"}
+    *held, last = key.split("+")
+    said = last if len(last) == 1 and not held else last.capitalize()
+    return "+".join([*(part.capitalize() for part in held), names.get(last, said)])
+
+
+def keys_of(place: type[DOMNode]) -> list[tuple[str, str]]:
+    """Return the keys of a widget with what they do, as they are bound."""
+    rows: dict[str, list[str]] = {}
+    for kind in place.__mro__:
+        for binding in kind.__dict__.get("BINDINGS", ()):
+            if isinstance(binding, Binding) and binding.description:
+                keys = [key_name(key) for key in binding.key.split(",") if not key.startswith("super")]
+                rows.setdefault(binding.tooltip or binding.description, []).extend(keys)
+        if kind.__dict__.get("_inherit_bindings") is False:
+            break
+    return [(", ".join(dict.fromkeys(keys)), words) for words, keys in rows.items()]
 
 
 def help_text() -> Content:
@@ -52,10 +69,9 @@ def help_text() -> Content:
 
     keys = [(key_name(c.key), c.help) for c in COMMANDS if c.key]
     section("Keys", [*keys, ("Ctrl+P", "All of these by name, and colours and profiles")], KEY)
-    section("Writing", list(WRITING), KEY)
-    section("In the atlas (click it, or F2)", list(ATLAS), KEY)
-    section("In the way of a token (F12)", list(PATH), KEY)
-    section("With the mouse", list(PANES), KEY)
+    for title, place in PLACES:
+        section(title, keys_of(place), KEY)
+    section("With the mouse", list(MOUSE), KEY)
     commands = [(", ".join((c.usage, *c.slash[1:])), c.help) for c in COMMANDS if c.slash]
     section("Commands, typed as a message", commands, SLASH)
     return Content("\n").join(lines[:-1])

@@ -21,6 +21,7 @@ from colibri_tui.screens.settings import SettingsScreen
 from colibri_tui.settings import Origin, Settings, State, read_settings, write_state
 from colibri_tui.settings_file import change_setting
 from colibri_tui.turns import CHOOSE, RESTART
+from colibri_tui.view import Actions, Severity
 from engine.errors import EngineError
 from engine.options import EngineOptions
 
@@ -114,6 +115,11 @@ class ChatTuning(ChatHabits):
         if model.pending:
             self.conductor.restart()
         self.tell("Pins are on: the experts this profile uses most stay in memory. /settings turns them off again.")
+
+    def tell(self, text: str, severity: Severity = "information", actions: Actions = ()) -> None:
+        """Put a notice into the transcript; what is no trouble is not told while practice starts engines."""
+        if self._practice is None or severity != "information":
+            super().tell(text, severity, actions)
 
     def offer_practice(self) -> None:
         """Tell a profile that knows nothing of the model what could be done, or that it was begun; once a start."""

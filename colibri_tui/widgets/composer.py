@@ -142,7 +142,7 @@ class Composer(TextArea, inherit_bindings=False):
     def draft(self, text: str) -> None:
         self._edited.clear()
         self._position = len(self._history)
-        self._put(text)
+        self._put(clean(text, tab_size=None))  # it may come from a file, an editor or an older version
 
     def put_back(self, text: str) -> bool:
         """Return a message to where it was written, unless something else is written there.
@@ -158,7 +158,7 @@ class Composer(TextArea, inherit_bindings=False):
         """Set what was sent before, the newest last. The draft stays."""
         draft = self.draft
         walking = self._position < len(self._history)
-        self._history = list(history)
+        self._history = [clean(text, tab_size=None) for text in history]
         self._edited.clear()
         self._position = len(self._history)
         if walking:
