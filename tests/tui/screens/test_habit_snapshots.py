@@ -12,6 +12,7 @@ from colibri_tui.conversations import Conversations
 from colibri_tui.engine_link import EngineText, EngineTurn, LinkState
 from colibri_tui.screens.practice import PracticeScreen
 from colibri_tui.settings import Settings
+from engine.options import KNOB
 from tests.tui.screens.conftest import chat, load, until
 from tests.tui.screens.test_snapshots import ANSWER
 from tests.tui.scripted_link import TURN
@@ -82,7 +83,9 @@ def test_themes(take):
 
 def test_settings(take, monkeypatch):
     monkeypatch.setenv("TOPP", "0.8")
-    assert take("f8", *["down"] * 5)
+    shown = tuple(KNOB[name] for name in ("ram", "cap", "context", "topp", "direct", "pin", "pin_gb", "policy"))
+    monkeypatch.setattr("colibri_tui.option_rows.KNOBS", shown)  # the picture stays when options come
+    assert take("f8", *["down"] * 3)
 
 
 def test_profiles(take):
