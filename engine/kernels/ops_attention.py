@@ -13,9 +13,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from .activations import exp_sub_sum
+from .compiled import inner
 from .formats import ROWS as BLOCK
 from .ops_basic import rms_norm
 from .pointers import f32, i64
@@ -25,7 +25,7 @@ from .sync import take
 from .values import cache_itemsize, keep_row, weigh
 
 
-@njit(cache=True, nogil=True)
+@inner
 def rotate_head(head: Any, cos: Any, sin: Any, dim: int, pairs: bool) -> None:
     """Rotate the first `dim` values of a head: (i, i + dim/2) with halves, (2i, 2i + 1) with pairs (Su et al. 2021)."""
     half = dim // 2
@@ -37,14 +37,14 @@ def rotate_head(head: Any, cos: Any, sin: Any, dim: int, pairs: bool) -> None:
         head[second] = b * cos[i] + a * sin[i]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _clip(values: Any, n: int, limit: float) -> None:
     """Clamp n values to -limit..limit (OLMo's `clip_qkv`)."""
     for i in range(n):
         values[i] = min(max(values[i], -limit), limit)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _prepare(a: Any, row: int, heads: int, stride: int, weight: int, cos: Any, sin: Any) -> None:
     """Normalise, clip and rotate the `heads` heads of one q or k row in place, `stride` values apart."""
     dim = a.dim
@@ -63,7 +63,7 @@ def _prepare(a: Any, row: int, heads: int, stride: int, weight: int, cos: Any, s
             rms_norm(head, weight, dim, a.eps, head)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def rotate(a: Any, state: Any, sync: int) -> None:
     """ROTATE: three pieces a row: q, k (into the cache), v (into the cache)."""
     rows, position = state[ROWS], state[POSITION]
@@ -95,7 +95,7 @@ def rotate(a: Any, state: Any, sync: int) -> None:
             keep_row(a.fmt, row + h * dim * 4, dim, target + (h * a.capacity + place) * dim * item)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def attend(a: Any, state: Any, sync: int, scratch: int) -> None:
     """ATTEND: a piece is one row of one key/value head, with all query heads that share it."""
     rows, position = state[ROWS], state[POSITION]

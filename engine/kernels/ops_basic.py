@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from .activations import gelu_mul, silu_mul, soft_cap
+from .compiled import inner
 from .formats import ROWS as BLOCK
 from .pointers import f32, i64
 from .products import embed_row, product16
@@ -22,7 +23,7 @@ BLOCKS_A_TURN = 4
 COLUMNS_A_TURN = 4096
 
 
-@njit(cache=True, nogil=True)
+@inner
 def row_count(op: Any, state: Any) -> int:
     """Rows an operation works on."""
     if op.rows == HEAD_GATHER or op.rows == HEAD_ROWS:
@@ -30,7 +31,7 @@ def row_count(op: Any, state: Any) -> int:
     return state[ROWS]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def embed(op: Any, state: Any, sync: int) -> None:
     """EMBED."""
     ids = i64(op.x)
@@ -57,7 +58,7 @@ def sum_of_squares(x: int, n: int) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def rms_norm(x: int, w: int, n: int, eps: float, y: int) -> None:
     """y = x / sqrt(mean(x^2) + eps) * w, float32[n]; in place allowed; w 0: no weight (Zhang & Sennrich 2019)."""
     factor = np.float32(1.0 / math.sqrt(sum_of_squares(x, n) / n + eps))
@@ -83,7 +84,7 @@ def _mean_and_variance(x: int, n: int) -> tuple[float, float]:
     return mean, squares / np.float32(n)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def layer_norm(x: int, w: int, b: int, n: int, eps: float, y: int) -> None:
     """y = (x - mean) / sqrt(variance + eps) * w + b, float32[n]; in place allowed (Ba et al. 2016)."""
     mean, variance = _mean_and_variance(x, n)
@@ -93,7 +94,7 @@ def layer_norm(x: int, w: int, b: int, n: int, eps: float, y: int) -> None:
         out[i] = (row[i] - mean) * factor * weight[i] + bias[i]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def norm(op: Any, state: Any, sync: int) -> None:
     """NORM."""
     rows = row_count(op, state)
@@ -115,7 +116,7 @@ def norm(op: Any, state: Any, sync: int) -> None:
                 out[i] += factor * normed[i]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def quantize(op: Any, state: Any, sync: int) -> None:
     """QUANTIZE."""
     rows = row_count(op, state)
@@ -126,7 +127,7 @@ def quantize(op: Any, state: Any, sync: int) -> None:
         quantize_q8(op.x + s * op.x_stride, op.k, op.y + s * op.y_stride)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def linear(op: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
     """LINEAR."""
     if state[POSITION] + state[ROWS] <= op.after:
@@ -159,7 +160,7 @@ def linear(op: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
                         y[r] = factor * result[s * BLOCK + r]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def gate(op: Any, state: Any, sync: int) -> None:
     """GATE."""
     rows = row_count(op, state)
@@ -174,7 +175,7 @@ def gate(op: Any, state: Any, sync: int) -> None:
             silu_mul(x, up, op.n, y)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def scale(op: Any, state: Any, sync: int) -> None:
     """SCALE."""
     rows, factor = row_count(op, state), f32(op.w)[0]
@@ -187,7 +188,7 @@ def scale(op: Any, state: Any, sync: int) -> None:
             y[i] = y[i] * factor
 
 
-@njit(cache=True, nogil=True)
+@inner
 def cap(op: Any, state: Any, sync: int) -> None:
     """SOFT_CAP: a piece is COLUMNS_A_TURN columns of one row."""
     rows = row_count(op, state)

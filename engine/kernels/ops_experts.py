@@ -10,9 +10,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from .activations import gelu_mul, silu_mul
+from .compiled import inner
 from .formats import ROWS as BLOCK
 from .pointers import f32, i32, i64
 from .products import product16
@@ -33,13 +33,13 @@ BLOCKS_A_TURN = 8
 COLUMNS_A_TURN = 256
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _part(m: Any, expert: int, part: int) -> int:
     """Address of an expert's gate (0), up (1) or down (2)."""
     return m.arena + i32(m.slot_of)[expert] * m.slot_bytes + i32(m.parts)[expert * 3 + part]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _add_gate_up_bias(m: Any, expert: int, row: int, valid: int, rows: int, gate: Any, up: Any) -> None:
     """Biases of an expert [2 width]: gate and up alternate, as gpt-oss stores them."""
     bias = f32(m.gate_up_bias + (expert * m.width + row) * 8)
@@ -49,7 +49,7 @@ def _add_gate_up_bias(m: Any, expert: int, row: int, valid: int, rows: int, gate
             up[j * BLOCK + r] += bias[2 * r + 1]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _clamped(gate: Any, up: Any, n: int) -> None:
     """gate = (clamp(up) + 1) * g * sigmoid(1.702 g), g = min(gate, 7), up in -7..7 (gpt-oss)."""
     limit, slope, one = np.float32(7.0), np.float32(1.702), np.float32(1.0)
@@ -59,7 +59,7 @@ def _clamped(gate: Any, up: Any, n: int) -> None:
         gate[i] = (u + one) * g / (one + np.float32(math.exp(-slope * g)))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def experts_up(m: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
     """EXPERTS_UP: a piece is 16 rows of one job's gate and the same of its up projection."""
     active, experts = i64(state[ACTIVE_JOBS]), i64(state[JOB_EXPERT])
@@ -105,7 +105,7 @@ def experts_up(m: Any, state: Any, sync: int, scratch: int, max_rows: int) -> No
                     h[r] = hidden[j * BLOCK + r]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def experts_quantize(m: Any, state: Any, sync: int) -> None:
     """EXPERTS_QUANTIZE: a piece is one job."""
     active, first, pairs = i64(state[ACTIVE_JOBS]), i64(state[JOB_FIRST]), i64(state[JOB_PAIRS])
@@ -118,7 +118,7 @@ def experts_quantize(m: Any, state: Any, sync: int) -> None:
             quantize_q8(m.h + pairs[j] * m.width * 4, m.width, m.hq + pairs[j] * m.hq_stride)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def experts_down(m: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
     """EXPERTS_DOWN: a piece is 16 rows of one job's down projection."""
     active, experts = i64(state[ACTIVE_JOBS]), i64(state[JOB_EXPERT])
@@ -153,7 +153,7 @@ def experts_down(m: Any, state: Any, sync: int, scratch: int, max_rows: int) -> 
                         y[r] += bias[r]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def combine(m: Any, state: Any, sync: int, scratch: int) -> None:
     """COMBINE: a piece is COLUMNS_A_TURN columns of one row."""
     rows, hidden = state[ROWS], m.hidden

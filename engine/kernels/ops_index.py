@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from .compiled import inner
 from .index_scores import choose_best, index_scores
 from .ops_attention import rotate_head
 from .ops_basic import layer_norm
@@ -23,7 +23,7 @@ KEYS_A_PIECE = 8 * KEY_TILE
 """Keys a thread scores at once."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def store(x: Any, state: Any, sync: int) -> None:
     """INDEX_STORE: two pieces a row: its key, and its queries with the weights of their heads if they are needed."""
     rows, position = state[ROWS], state[POSITION]
@@ -53,7 +53,7 @@ def store(x: Any, state: Any, sync: int) -> None:
             weights[h] *= share
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _score(x: Any, s: int, first: int, last: int, scores: int, scratch: int) -> None:
     """Scores of the keys first..last-1 for row s, float32 at `scores` + 4 * key; first is a multiple of KEY_TILE."""
     products, found = scratch, scratch + x.heads * KEY_TILE * 4
@@ -74,7 +74,7 @@ def _score(x: Any, s: int, first: int, last: int, scores: int, scratch: int) -> 
             out[j] = score[j]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def select(x: Any, state: Any, sync: int, scratch: int, threads: int) -> None:
     """INDEX_SELECT: INDEX_ROWS rows at a time, first scored in pieces of keys, then chosen from row by row."""
     rows, position = state[ROWS], state[POSITION]

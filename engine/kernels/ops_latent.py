@@ -16,9 +16,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from .activations import exp_sub_sum
+from .compiled import inner
 from .formats import ROWS as BLOCK
 from .ops_attention import rotate_head
 from .ops_basic import rms_norm
@@ -32,7 +32,7 @@ BLOCKS_A_TURN = 4
 """Row blocks a thread takes at once."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def store(a: Any, state: Any, sync: int) -> None:
     """LATENT_STORE: two pieces a row: the latent and its key, and the rotated part of the queries."""
     rows, position = state[ROWS], state[POSITION]
@@ -57,7 +57,7 @@ def store(a: Any, state: Any, sync: int) -> None:
             rotate_head(target, cos, sin, a.rope_dim, a.pairs != 0)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _each_head(
     a: Any, rows: int, sync: int, scratch: int, max_rows: int,
     fmt: int, w: int, n: int, k: int, x: int, x_head: int, y: int, y_head: int,
@@ -90,7 +90,7 @@ def _each_head(
                     out[r] = result[s * BLOCK + r]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def absorb(a: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
     """LATENT_ABSORB: the part of each query that is not rotated goes into the latent's space."""
     q_head, query_head = (a.nope + a.rope_dim) * 4, (a.rank + a.rope_dim) * 4
@@ -100,7 +100,7 @@ def absorb(a: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@inner
 def expand(a: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
     """LATENT_EXPAND: what each head gathered becomes its value."""
     query_head = (a.rank + a.rope_dim) * 4
@@ -110,7 +110,7 @@ def expand(a: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _gather(cache: int, row_bytes: int, chosen: Any, start: int, keys: int, tile: int) -> int:
     """Address of `keys` rows of the cache, numbers chosen[start...]: in place if they are neighbours, else copied."""
     if chosen[start + keys - 1] - chosen[start] == keys - 1:
@@ -122,7 +122,7 @@ def _gather(cache: int, row_bytes: int, chosen: Any, start: int, keys: int, tile
     return tile
 
 
-@njit(cache=True, nogil=True)
+@inner
 def attend(a: Any, state: Any, sync: int, scratch: int, threads: int) -> None:
     """LATENT_ATTEND: a piece is some heads of one row. What a head gathers takes the place of its query."""
     rows, position = state[ROWS], state[POSITION]

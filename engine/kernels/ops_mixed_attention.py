@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from .compiled import inner
 from .formats import ROWS as BLOCK
 from .pointers import f32, i32, i64
 from .products import product16
@@ -18,7 +18,7 @@ from .records import ROWS
 from .sync import take
 
 
-@njit(cache=True, nogil=True)
+@inner
 def mixed_queries(a: Any, state: Any, sync: int, scratch: int) -> None:
     """MIXED_QUERIES: a piece is one row and place: the query heads of one chosen expert."""
     rows, per = state[ROWS], a.kv_heads * a.dim
@@ -40,7 +40,7 @@ def mixed_queries(a: Any, state: Any, sync: int, scratch: int) -> None:
                 q[(row // a.dim * a.top_k + place) * a.dim + row % a.dim] = result[r]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def mixed_output(a: Any, state: Any, sync: int, scratch: int) -> None:
     """MIXED_OUTPUT: a piece is a row: its experts' projections of their heads, weighed and summed, plus the bias."""
     rows, per = state[ROWS], a.kv_heads * a.dim

@@ -10,8 +10,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from .compiled import inner
 from .ops_basic import rms_norm
 from .pointers import f32, i32
 from .records import ROWS
@@ -21,12 +21,12 @@ CHANNELS_A_TURN = 64
 _NORM_EPS = 1e-6
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sigmoid(x: Any) -> Any:
     return np.float32(1.0 / (1.0 + math.exp(-x)))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _convolve(history: Any, taps: int, weights: Any, value: float) -> float:
     """One step of a causal convolution over the last `taps` values of a channel; history holds the earlier ones."""
     total = weights[taps - 1] * value
@@ -38,7 +38,7 @@ def _convolve(history: Any, taps: int, weights: Any, value: float) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def delta_convolve(a: Any, state: Any, sync: int) -> None:
     """DELTA_CONVOLVE: depthwise causal convolution and silu over the channels of q, k and v."""
     rows, taps = state[ROWS], a.taps
@@ -56,7 +56,7 @@ def delta_convolve(a: Any, state: Any, sync: int) -> None:
                 f32(a.mixed + s * a.channels * 4)[channel] = mixed * _sigmoid(mixed)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _unit(source: Any, n: int, scale: float, target: Any) -> None:
     """target = scale * source / |source|."""
     total = np.float32(0.0)
@@ -67,7 +67,7 @@ def _unit(source: Any, n: int, scale: float, target: Any) -> None:
         target[i] = source[i] * factor
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _delta_step(memory: Any, q: Any, k: Any, v: Any, decay: float, beta: float, key: int, value: int, y: Any) -> None:
     """memory [key, value] decays, learns v for k where it differs (delta rule), and is read with q into y."""
     for j in range(value):
@@ -89,7 +89,7 @@ def _delta_step(memory: Any, q: Any, k: Any, v: Any, decay: float, beta: float, 
             y[j] += memory[row + j] * read
 
 
-@njit(cache=True, nogil=True)
+@inner
 def delta(a: Any, state: Any, sync: int, scratch: int) -> None:
     """DELTA: a piece is a value head, all rows (Yang et al. 2024, gated delta rule)."""
     rows = state[ROWS]
@@ -123,7 +123,7 @@ def delta(a: Any, state: Any, sync: int, scratch: int) -> None:
                 out[j] = out[j] * gate * _sigmoid(gate)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def short_convolve(a: Any, state: Any, sync: int) -> None:
     """SHORT_CONVOLVE: y = C * conv(B * x) over the channels of one projection [B, C, x] (LFM2)."""
     rows, taps, n = state[ROWS], a.taps, a.channels

@@ -10,8 +10,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from .compiled import inner
 from .pointers import f32, i32, i64, u8, u32
 from .records import (
     ACTIVE,
@@ -40,7 +40,7 @@ KEPT = 6  # LayerCell.KEPT; KEPT_SUM and KEPT_ROWS follow
 PREVIOUS_FOUND, NEXT_FOUND, SECOND_FOUND = 25, 27, 29  # Counter; what was wanted follows
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _scores(m: Any, logits: Any, scores: Any) -> None:
     """Router logits -> scores over all experts, in float32."""
     if m.logit_bias != 0:
@@ -66,7 +66,7 @@ def _scores(m: Any, logits: Any, scores: Any) -> None:
         scores[e] = scores[e] / total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _limit_groups(m: Any, choice: Any) -> None:
     """Leave only the experts of the `top_groups` best groups (by the sum of each one's `group_best` best: 1 or 2)."""
     size = m.experts // m.groups
@@ -86,7 +86,7 @@ def _limit_groups(m: Any, choice: Any) -> None:
             choice[e] = -math.inf
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _cut_top_p(weights: Any, ids: Any, top_k: int, top_p: float) -> int:
     """Sort a row's choices by descending weight and return how many carry `top_p` of their sum."""
     for i in range(1, top_k):
@@ -106,7 +106,7 @@ def _cut_top_p(weights: Any, ids: Any, top_k: int, top_p: float) -> int:
     return top_k
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _softmax_of_chosen(weights: Any, count: int) -> None:
     """Logits of the chosen -> their softmax; the first is the largest."""
     highest, total = weights[0], np.float32(0.0)
@@ -117,7 +117,7 @@ def _softmax_of_chosen(weights: Any, count: int) -> None:
         weights[place] = weights[place] / total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sparsemixer(m: Any, scores: Any, choice: Any, ids: Any, weights: Any) -> None:
     """Phi-3.5-MoE's router at inference: each choice weighs by a softmax over the scores close to the best one left.
 
@@ -137,7 +137,7 @@ def _sparsemixer(m: Any, scores: Any, choice: Any, ids: Any, weights: Any) -> No
         choice[best] = -math.inf
 
 
-@njit(cache=True, nogil=True)
+@inner
 def route(m: Any, state: Any, sync: int, scratch: int) -> None:
     """ROUTE: a piece is a row. The correction bias selects; the weights come from the scores without it."""
     rows = state[ROWS]
@@ -190,7 +190,7 @@ def route(m: Any, state: Any, sync: int, scratch: int) -> None:
                 weights[place] = weights[place] * f32(m.expert_scale)[ids[place]]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _log(m: Any, rows: int, ids: Any, kept: Any) -> bool:
     """Note a token's choice for the cache's policy, which is told later; false if Python has to tell it now."""
     if m.log_room == 0:
@@ -206,7 +206,7 @@ def _log(m: Any, rows: int, ids: Any, kept: Any) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _common(ids: Any, count: int, others: Any, other_count: int) -> int:
     """How many of `ids` are among `others`."""
     found = 0
@@ -216,7 +216,7 @@ def _common(ids: Any, count: int, others: Any, other_count: int) -> int:
     return found
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _measure(m: Any, counters: Any, ids: Any, kept: int) -> None:
     """Count how many of a token's choices could have been foreseen: by the token before, one and two layers earlier."""
     before = i64(m.recent_count)[0]
@@ -233,7 +233,7 @@ def _measure(m: Any, counters: Any, ids: Any, kept: int) -> None:
         counters[SECOND_FOUND + 1] += kept
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _remember(m: Any, clock: int, rows: int, ids: Any, kept: Any) -> None:
     """Note what the rows chose in the ring of recent choices."""
     count = i64(m.recent_count)
@@ -247,7 +247,7 @@ def _remember(m: Any, clock: int, rows: int, ids: Any, kept: Any) -> None:
         count[0] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _missing_ahead(m: Any) -> int:
     """How many of the experts that the next mixture is expected to choose are not in memory."""
     if m.ahead == 0:
@@ -258,7 +258,7 @@ def _missing_ahead(m: Any) -> int:
     return missing
 
 
-@njit(cache=True, nogil=True)
+@inner
 def union(m: Any, state: Any) -> None:
     """UNION: count what was chosen, list the distinct experts, and pause unless all of them are in memory.
 

@@ -23,6 +23,7 @@ from . import (
     ops_recurrent,
     ops_routing,
 )
+from .compiled import inner
 from .pointers import i64
 from .records import (
     ATTEND,
@@ -68,7 +69,7 @@ BOARD_LAYER = 2
 """The board's counter of the layer being computed."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _basic(op: Any, state: Any, sync: int, scratch: int) -> None:
     if op.code == EMBED:
         ops_basic.embed(op, state, sync)
@@ -86,7 +87,7 @@ def _basic(op: Any, state: Any, sync: int, scratch: int) -> None:
         ops_basic.cap(op, state, sync)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _mixture(op: Any, m: Any, state: Any, sync: int, scratch: int) -> None:
     if op.code == ROUTE:
         ops_routing.route(m, state, sync, scratch)
@@ -100,7 +101,7 @@ def _mixture(op: Any, m: Any, state: Any, sync: int, scratch: int) -> None:
         ops_experts.combine(m, state, sync, scratch)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _latent(op: Any, tables: Any, state: Any, sync: int, scratch: int, threads: int) -> None:
     if op.code == LATENT_STORE:
         ops_latent.store(tables.latents[op.index], state, sync)
@@ -116,7 +117,7 @@ def _latent(op: Any, tables: Any, state: Any, sync: int, scratch: int, threads: 
         ops_index.select(tables.indexers[op.index], state, sync, scratch, threads)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _recurrent(op: Any, a: Any, state: Any, sync: int, scratch: int) -> None:
     if op.code == DELTA_CONVOLVE:
         ops_recurrent.delta_convolve(a, state, sync)
@@ -126,7 +127,7 @@ def _recurrent(op: Any, a: Any, state: Any, sync: int, scratch: int) -> None:
         ops_recurrent.short_convolve(a, state, sync)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _operate(op: Any, tables: Any, state: Any, sync: int, scratch: int, threads: int, number: int) -> None:
     if op.code <= GATE or op.code == SCALE or op.code == SOFT_CAP:
         _basic(op, state, sync, scratch)

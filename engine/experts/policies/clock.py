@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .compiled import inner
+from ...kernels.compiled import inner
 from .ranking import first_in, next_tick
 from .state import MARK, ORDER
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numba import njit
 
+from ...kernels.compiled import inner
 from . import auto, clock, lfru, lfu, lfuda, lru, s3fifo, streak
-from .compiled import inner
 from .state import AMONG
 
 AUTO: Final = 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .compiled import inner
+from ...kernels.compiled import inner
 from .ranking import least_of
 from .state import CLOCK, ORDER, SEEN, USES, WORTH
 

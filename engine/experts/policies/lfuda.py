@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...kernels.compiled import inner
 from . import lru
-from .compiled import inner
 from .ranking import least_of
 from .state import AGE, ORDER, USES, WORTH
 

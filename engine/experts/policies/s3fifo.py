@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .compiled import inner
+from ...kernels.compiled import inner
 from .ranking import next_tick
 from .state import CLOCK, MARK, ORDER, SEEN, USES
 

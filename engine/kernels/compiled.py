@@ -1,4 +1,4 @@
-"""How the policies are compiled."""
+"""How functions are compiled that only compiled code calls."""
 
 from __future__ import annotations
 
@@ -7,5 +7,4 @@ from typing import Any, Final
 from numba import njit
 
 inner: Final[Any] = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Decorates a function that only compiled code calls. Without an entry from Python it compiles in three quarters of
-the time."""
+"""Decorates them. Without an entry from Python a function compiles in three quarters of the time."""
