@@ -11,6 +11,7 @@ from numba.core import event
 from numba.core.dispatcher import Dispatcher
 
 from . import program
+from .draw import draw
 from .records import OP, STATE_CELLS, TABLE_TYPES, Tables
 
 
@@ -53,6 +54,7 @@ def compile_kernels(progress: Callable[[int, int], None]) -> None:
             np.zeros(1, OP), Tables(**{name: np.zeros(1, dtype) for name, dtype in TABLE_TYPES.items()}),
             np.zeros(STATE_CELLS, np.int64), 0, 0, 0, 1, 0,
         )  # fmt: skip
+        draw(np.zeros(1, np.float32).ctypes.data, 1, 0.0, 1.0, 1.0, 0.0)
 
     compile_all(call, _kernels(), progress)
 
