@@ -217,7 +217,7 @@ class TestEnds:
     def test_a_refused_model(self, home: dict[str, str], model: Path) -> None:
         write_model(model, refuse="model-2.safetensors is missing\n\x1b[31mdownload it again")
         line = one_line(*run(["run", model, "hello", "-q"], home, code=1))
-        assert line == "colibri-tui: model-2.safetensors is missing \u241b[31mdownload it again\n"
+        assert line == "colibri-tui: model-2.safetensors is missing\\n\\x1b[31mdownload it again\n"
 
     def test_an_error_in_the_turn(self, home: dict[str, str], model: Path) -> None:
         write_model(model, turn_error="shard 3: read failed", turn_error_at=1)
