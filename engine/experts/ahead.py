@@ -38,7 +38,7 @@ class Ahead:
         self._queue: deque[Expert] = deque()
         self._reading: Expert | None = None
         self._event = Event()  # a read of ours has ended
-        self._counters = board.counters
+        self._board = board
 
     def pin(self, experts: Iterable[Expert]) -> None:
         """Pin these and no others; those that are not in memory are loaded in this order. Returns at once."""
@@ -124,7 +124,7 @@ class Ahead:
         """Load no more; a read under way ends before this returns. What is set aside for unpinned experts is free."""
         with self._lock:
             self._queue.clear()
-            self._counters[Counter.WARM_DONE] = self._counters[Counter.WARM_TOTAL]
+            self._board.counters[Counter.WARM_DONE] = self._board.counters[Counter.WARM_TOTAL]
             for layer, reserved in enumerate(self._placement.reserved):
                 for expert in [expert for expert in reserved if not self._placement.pinned[layer, expert]]:
                     self._placement.give_back(layer, expert, self._placement.take_reserved(layer, expert))
@@ -133,9 +133,9 @@ class Ahead:
     def _load(self, experts: list[Expert]) -> None:
         with self._lock:
             if not self._queue and self._reading is None:
-                self._counters[Counter.WARM_DONE] = self._counters[Counter.WARM_TOTAL] = 0
+                self._board.counters[Counter.WARM_DONE] = self._board.counters[Counter.WARM_TOTAL] = 0
             self._queue.extend(experts)
-            self._counters[Counter.WARM_TOTAL] += len(experts)
+            self._board.counters[Counter.WARM_TOTAL] += len(experts)
             if self._reading is None:
                 self._next()
 
@@ -166,7 +166,7 @@ class Ahead:
     def _next(self) -> None:
         """Begin the next read, under the lock: the first by the engine's thread, the others by the readers'."""
         while self._queue:
-            self._counters[Counter.WARM_DONE] = self._counters[Counter.WARM_TOTAL] - len(self._queue)
+            self._board.counters[Counter.WARM_DONE] = self._board.counters[Counter.WARM_TOTAL] - len(self._queue)
             layer, expert = self._queue.popleft()
             slot = self._placement.take_reserved(layer, expert)
             if slot != EMPTY:  # else a forward has read it, or needed the room
@@ -174,7 +174,7 @@ class Ahead:
                 done = partial(self._ended, layer, expert, slot)
                 self._readers.fetch_aside(self._source.reads[layer, expert], self._placement.slot(slot), done)
                 return
-        self._counters[Counter.WARM_DONE] = self._counters[Counter.WARM_TOTAL]
+        self._board.counters[Counter.WARM_DONE] = self._board.counters[Counter.WARM_TOTAL]
         self._reading = None
 
     def _ended(self, layer: int, expert: int, slot: int, error: EngineError | None) -> None:
