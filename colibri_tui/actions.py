@@ -82,6 +82,22 @@ COMMANDS = (
         slash=("/lab",),
     ),
     Command(
+        "replay",
+        "Replay a trace",
+        "Play a file that --route-trace wrote through the atlas",
+        slash=("/replay",),
+        argument="FILE",
+        palette=False,
+    ),
+    Command(
+        "compare",
+        "Compare two profiles",
+        "Which experts this model uses in one profile more than in another",
+        slash=("/compare",),
+        argument="A B",
+        palette=False,
+    ),
+    Command(
         "pane",
         "Show or hide a pane",
         "Show or hide one pane beside the chat",

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 from textual import constants, on, work
 from textual.app import App, SystemCommand
@@ -37,6 +37,14 @@ from engine.errors import EngineError
 
 WATCH_SECONDS = 2.0
 """How often the person's theme files are looked at: two system calls a file."""
+
+
+@runtime_checkable
+class Dressed(Protocol):
+    """A screen that draws with the theme's looks."""
+
+    def set_looks(self, looks: Looks) -> None:
+        """Draw in other colours."""
 
 
 class ColibriApp(App[int]):
@@ -178,7 +186,7 @@ class ColibriApp(App[int]):
 
     def _theme_changed(self, _theme: Theme) -> None:
         for screen in self.screen_stack:
-            if isinstance(screen, ChatScreen):
+            if isinstance(screen, Dressed):
                 screen.set_looks(self.looks)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from colibri_tui.render.shades import FIRED_PLACE, HEAT_LEVELS, SHADES, Heat, Place, View
 
+DIFFERENCES = "  Aa'=,bB"
+"""Shades of a difference, in letters: more in A, even, more in B."""
+
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
@@ -37,7 +40,9 @@ class Glyphs:
     def of(self, view: View) -> list[str]:
         """Return the glyph of every shade of a view; spare numbers are spaces."""
         table = [" "] * SHADES
-        if view is View.HEAT:
+        if view is View.DIFFERENCE:
+            table[: len(DIFFERENCES)] = DIFFERENCES
+        elif view is View.HEAT:
             table[Heat.LEVEL : Heat.LEVEL + HEAT_LEVELS] = self.heat
             table[Heat.FIRED + 1 :] = self.fired * (HEAT_LEVELS - 1)
         else:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from colibri_tui.render.shades import FIRED_PLACE, HEAT_LEVELS, SHADES, Heat, Place
+from colibri_tui.render.shades import FIRED_PLACE, HEAT_LEVELS, SHADES, Difference, Heat, Place
 from engine.board import Tier
 
 MAX_REPEAT = 6
@@ -135,6 +135,31 @@ def tier_shades(heat: npt.NDArray[np.uint32], tier: npt.NDArray[np.uint8], grid:
     shades[(pinned > 0) & (pinned >= cached) & (pinned >= on_disk)] = Place.PIN
     shades[pinned + cached + on_disk == 0] = Place.BLANK
     return shades
+
+
+def difference_shades(a: npt.NDArray[np.uint32], b: npt.NDArray[np.uint32], grid: Grid) -> Shades:
+    """Return shades [bands, columns] of how much more one profile uses a piece than another; a, b [layers, experts].
+
+    Compared are shares of a layer's uses, each with one use added to every expert, as powers of two.
+    """
+    uses = _fold((a.astype(np.int64) + b), grid)
+    parts = [_fold((_share(counts) * _SHARE_SCALE).astype(np.int64), grid) + 1 for counts in (a, b)]
+    ratio = np.log2(parts[1] / parts[0])
+    steps = np.digitize(np.abs(ratio), DIFFERENCE_STEPS) * np.sign(ratio).astype(np.int64)
+    shades = (int(Difference.EVEN) + steps).astype(np.uint8)
+    shades[uses == 0] = Difference.UNUSED
+    return shades
+
+
+_SHARE_SCALE = 1e9
+DIFFERENCE_STEPS = (0.5, 1.5, 3.0)
+"""Powers of two from which a piece is used a little, clearly, far more in one profile."""
+
+
+def _share(counts: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
+    more = counts.astype(np.float64) + 1
+    shares: npt.NDArray[np.float64] = more / more.sum(axis=1, keepdims=True)
+    return shares
 
 
 def _fires(shades: Shades, fired: npt.NDArray[np.bool_], grid: Grid) -> npt.NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from colibri_tui.render import grid as g
 from colibri_tui.render.bars import cells as bar_cells
 from colibri_tui.render.grid import Grid
 from colibri_tui.render.looks import Looks
-from colibri_tui.render.shades import FIRED_PLACE, HEAT_LEVELS, SHADES, Heat, Place, View
+from colibri_tui.render.shades import FIRED_PLACE, HEAT_LEVELS, SHADES, Difference, Heat, Place, View
 from colibri_tui.telemetry import Sample
 
 
@@ -127,6 +127,14 @@ class Swatch:
 
 def legend(view: View) -> list[Swatch]:
     """Return what the shades of a view mean."""
+    if view is View.DIFFERENCE:
+        even = Difference.EVEN
+        return [
+            Swatch((), "more in A"),
+            Swatch(tuple(range(even - 3, even)), "a little"),
+            Swatch((even,), "even"),
+            Swatch(tuple(range(even + 1, even + 4)), "more in B"),
+        ]
     if view is View.HEAT:
         ramp = tuple(range(Heat.LEVEL, Heat.LEVEL + HEAT_LEVELS))
         fired = tuple(range(Heat.FIRED + 1, Heat.FIRED + HEAT_LEVELS))

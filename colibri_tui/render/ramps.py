@@ -16,7 +16,7 @@ from rich.color import Color
 from rich.style import Style
 
 from colibri_tui.render.glyphs import Glyphs
-from colibri_tui.render.shades import FIRED_PLACE, HEAT_LEVELS, SHADES, Heat, Place, View
+from colibri_tui.render.shades import FIRED_PLACE, HEAT_LEVELS, SHADES, Difference, Heat, Place, View
 
 
 class Depth(Enum):
@@ -73,6 +73,11 @@ class Palette:
 
     def of(self, view: View) -> dict[int, Ink]:
         """Return the ink of every shade of a view except BLANK."""
+        if view is View.DIFFERENCE:
+            even = Difference.EVEN
+            first = {even - n: self.heat[n + 1] for n in (1, 2, 3)}
+            second = {even + n: self.fired[2 * n - 1] for n in (1, 2, 3)}
+            return {Difference.UNUSED: self.places[0], even: self.heat[0], **first, **second}
         if view is View.HEAT:
             return dict(enumerate(self.heat, Heat.LEVEL)) | dict(enumerate(self.fired, Heat.FIRED + 1))
         fired = dict(enumerate(self.fired_places, Place.UNUSED + FIRED_PLACE))
@@ -88,7 +93,7 @@ def row_cells(palette: Palette, glyphs: Glyphs, depth: Depth, view: View, ground
     ground: the background colour; used only where the depth paints.
     """
     letters = glyphs.of(view)
-    fired_from = Heat.FIRED + 1 if view is View.HEAT else Place.UNUSED + FIRED_PLACE
+    fired_from = {View.HEAT: Heat.FIRED + 1, View.TIER: Place.UNUSED + FIRED_PLACE}.get(view, SHADES)
     if not depth.paints:
         fired = Style(reverse=True) if depth is Depth.MONO else Style(color="bright_white", bold=True)
         styles = [fired if shade >= fired_from else Style() for shade in range(SHADES)]

@@ -19,6 +19,7 @@ class View(Enum):
 
     HEAT = "heat"
     TIER = "tiers"
+    DIFFERENCE = "difference"
 
 
 class Heat(IntEnum):
@@ -41,3 +42,11 @@ class Place(IntEnum):
 
 FIRED_PLACE = 4
 """Added to a `Place` other than BLANK: the same, and chosen by the current token."""
+
+
+class Difference(IntEnum):
+    """Shades of the difference of two profiles."""
+
+    BLANK = 0
+    UNUSED = 1  # in neither
+    EVEN = 5  # - 1..3: more in the first, + 1..3: more in the second

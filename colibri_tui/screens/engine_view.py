@@ -16,7 +16,8 @@ from colibri_tui import engine_link as link
 from colibri_tui.conductor import Conductor
 from colibri_tui.experts_known import Known, read_known
 from colibri_tui.lab_data import MATRIX_NAME
-from colibri_tui.profiles import usage_path
+from colibri_tui.profiles import list_profiles, usage_path
+from colibri_tui.render.clean import clean
 from colibri_tui.render.looks import Looks
 from colibri_tui.scene import History, Scene
 from colibri_tui.screens.panes import PanesScreen
@@ -25,6 +26,7 @@ from colibri_tui.widgets.hud import Hud
 from colibri_tui.widgets.pane_column import PaneColumn
 from colibri_tui.widgets.panes import HIDDEN_AT_FIRST, PANE
 from colibri_tui.widgets.status_line import StatusLine
+from engine.errors import EngineError
 from engine.events import MemoryCurve, Turn
 from engine.turn_log import log_path
 
@@ -51,6 +53,16 @@ class CurveScreen(Protocol):
 
     def show_curve(self, curve: MemoryCurve) -> None:
         """Show it."""
+
+
+def two_profiles(text: str) -> tuple[str, str]:
+    """Return the two profiles that a text names; names may have spaces. Raises EngineError for any other text."""
+    names = list_profiles()
+    for first in sorted(names, key=len, reverse=True):
+        second = text.strip().removeprefix(f"{first} ").strip()
+        if text.strip().startswith(f"{first} ") and second in names:
+            return first, second
+    raise EngineError(f"/compare A B takes two profiles of {', '.join(names)}")
 
 
 class EngineView(Screen[None]):
@@ -168,7 +180,33 @@ class EngineView(Screen[None]):
     def _note_swap(self, message: link.EngineRepin) -> None:
         self._history.swaps.append((self._history.answers + 1, message.swap))
 
-    # The lab
+    # Screens of their own
+
+    def action_replay(self, file: str = "") -> None:
+        """Play a recorded trace."""
+        from colibri_tui.screens.replay import ReplayScreen
+
+        path = Path(file.strip()).expanduser()
+        if path.is_file():
+            self.app.push_screen(ReplayScreen(path, self._looks, self._frame_seconds))
+        else:
+            self.notify(f"{clean(file)}: there is no such file; --route-trace FILE records one", severity="warning",
+                        markup=False)  # fmt: skip
+
+    def action_compare(self, names: str = "") -> None:
+        """Compare two profiles of this model."""
+        from colibri_tui.screens.compare import CompareScreen
+
+        model, sample = self.conductor.model, self._sample
+        try:
+            first, second = two_profiles(names)
+        except EngineError as error:
+            self.notify(str(error), severity="warning", markup=False)
+            return
+        if model.ready is None or sample is None:
+            self.notify("Load a model first: profiles are compared for one model", severity="warning")
+            return
+        self.app.push_screen(CompareScreen((first, second), model.key, sample, model.ready.layers, self._looks))
 
     def action_lab(self) -> None:
         """Open the lab."""

@@ -199,7 +199,7 @@ class Atlas(AtlasCursor, can_focus=True):
         if self.ranked and self._order is None:
             self._order = rank_order(self._sample.heat)
         bar = HIT_BAR if self.size.width >= HIT_BARS_FROM else 0
-        frame = draw(self._sample, self._grid, self.view, self._positions, bar)
+        frame = self._picture(self._sample, self._grid, bar)
         rows = frame.changed_rows(self._frame)
         self._frame = frame
         cell = self._cursor_cell()
@@ -227,6 +227,10 @@ class Atlas(AtlasCursor, can_focus=True):
         before = self._table.strip(cells[:column], left)
         after = self._table.strip(cells[column + 1 :], (), right)
         return Strip([*before, Segment(mark, style), *after])
+
+    def _picture(self, sample: Sample, grid: Grid, bar: int) -> Frame:
+        """Return the frame of a sample."""
+        return draw(sample, grid, self.view, self._positions, bar)
 
     @property
     def _positions(self) -> npt.NDArray[np.intp] | None:

@@ -274,7 +274,8 @@ class RowView(Widget):
                 here = self._here == (line.number, match.start(), match.end())
                 mark = Mark.FOUND_HERE if here else Mark.FOUND
                 text = text.stylize(self._style(mark), match.start(), match.end())
-        if (selection := self.text_selection) is not None and (span := selection.get_span(line.number)) is not None:
+        selection = self.text_selection if self.is_attached else None  # it may be on its way out
+        if selection is not None and (span := selection.get_span(line.number)) is not None:
             start, stop = max(span[0], 0), span[1]
             style = Style.from_styles(self.screen.get_component_styles("screen--selection"))
             text = text.stylize(style, start, len(text) if stop == -1 else min(stop, len(text)))

@@ -71,7 +71,9 @@ def load(app: ColibriApp) -> None:
     screen = chat(app)
     screen._engine.board = lived_in(8, 16)
     screen._engine.state = LinkState.READY
-    screen.conductor.hear(EngineReady(0, replace(READY, moe_layers=tuple(range(1, 8)), context=4096)))
+    screen.conductor.hear(
+        EngineReady(0, replace(READY, layers=8, experts=16, moe_layers=tuple(range(1, 8)), context=4096))
+    )
 
 
 def on_screen(app: ColibriApp) -> str:

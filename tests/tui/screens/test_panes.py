@@ -197,7 +197,7 @@ async def test_profiles_say_where_an_expert_is_hot(scripted, home):
         for profile, hot in ("default", 3), ("coding", 4):
             path = paths.profiles_dir() / profile / key / ".coli_usage"
             path.parent.mkdir(parents=True)
-            path.write_text(f"-1 2 4\n1 {hot % 4} 50\n1 1 5\n")
+            path.write_text(f"-1 8 16\n1 {hot % 4} 50\n1 1 5\n")
         await answered(pilot)
         await until(lambda: chat(app).side.pane("expert")._known.ranks, "the profiles to be read")
         known = chat(app).side.pane("expert")._known
