@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeVar
 
 from engine import EngineError, EngineOptions
 from engine.files import FileLock, reason, replace_file
-from engine.options import KNOB, KNOBS, Knob
+from engine.options import KNOB, KNOBS, Knob, parse_bool
 
 from . import paths
 from .profiles import check_name
@@ -117,7 +117,7 @@ def is_switch(name: str) -> bool:
 def ui_value(name: str, text: str) -> Any:
     """Read the value of a key of the table [ui] from text. Raises EngineError."""
     try:
-        value = _UI_KEYS[name](text)
+        value = parse_bool(text) if is_switch(name) else _UI_KEYS[name](text)
     except ValueError:
         raise EngineError(f"{name}: {text!r} is not {_KIND[_UI_KEYS[name]]}") from None
     return _ui_value(name, value, "")

@@ -74,7 +74,8 @@ class Knob:
 _ARTICLE = {"int": "a whole number", "float": "a number", "bool": "yes or no"}
 
 
-def _parse_bool(text: str) -> bool:
+def parse_bool(text: str) -> bool:
+    """Read yes or no. Raises ValueError."""
     word = text.strip().lower()
     if word in ("1", "yes", "true", "on"):
         return True
@@ -84,7 +85,7 @@ def _parse_bool(text: str) -> bool:
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
-    "int": int, "float": float, "bool": _parse_bool, "path": str, "choice": str.lower,
+    "int": int, "float": float, "bool": parse_bool, "path": str, "choice": str.lower,
 }  # fmt: skip
 
 KNOBS: tuple[Knob, ...] = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,11 @@ from engine.options import KNOB, KNOBS
 
 from .. import paths
 from ..launch import current_profile
-from ..profiles import BUILT_IN
+from ..profiles import BUILT_IN, check_name
 from ..render.clean import clean
 from ..settings import CONFIG_VARIABLE, UI_HELP, Settings, read_settings, resolve_options, ui_value
 from ..settings_file import change_setting
+from ..themes import load_themes
 from .options import debug_option
 
 
@@ -37,6 +39,8 @@ class Setting:
         """The value as one types it."""
         if self.value is None:
             return "auto" if self.table == "ui" or KNOB[self.name].auto else "-"
+        if isinstance(self.value, float) and math.isinf(self.value):
+            return KNOB[self.name].unlimited
         if isinstance(self.value, bool):
             return "true" if self.value else "false"
         return f"{self.value:g}" if isinstance(self.value, float) else str(self.value)
@@ -88,10 +92,7 @@ def set_(name: str, value: str) -> None:
     """Write NAME = VALUE into the settings file; comments in it stay."""
     settings = read_settings(os.environ)
     one = _named(name, all_settings(settings))
-    parsed = KNOB[one.name].parse(value, "VALUE") if one.table == "engine" else ui_value(one.name, value)
-    if parsed is None:
-        parsed = "auto"
-    change_setting(settings.path, one.table, one.name, parsed)
+    change_setting(settings.path, one.table, one.name, _parsed(one, value))
     now = _named(name, all_settings(read_settings(os.environ)))
     click.echo(clean(f"{settings.path}: {name} = {value}"))
     if now.origin.startswith("environment"):
@@ -141,6 +142,21 @@ def _profile(one: Setting, settings: Settings) -> Setting:
         return one
     current = current_profile(settings)
     return Setting(one.table, one.name, current, "default" if current == BUILT_IN[0] else "remembered from last time")
+
+
+def _parsed(one: Setting, value: str) -> Any:
+    """The value as the settings file has it; None to leave it out. Raises EngineError for one that it cannot have."""
+    if one.table == "engine":
+        knob = KNOB[one.name]
+        parsed = knob.parse(value, "VALUE")
+        if isinstance(parsed, float) and math.isinf(parsed):
+            return knob.unlimited
+        return "auto" if parsed is None else parsed
+    if value.lower() == "auto":
+        return None
+    if one.name == "theme" and value not in (themes := load_themes(paths.themes_dir())[0]):
+        raise EngineError(f"there is no theme {value!r}; there are {', '.join(sorted(themes))}")
+    return check_name(value) if one.name == "profile" else ui_value(one.name, value)
 
 
 def _named(name: str, found: list[Setting]) -> Setting:

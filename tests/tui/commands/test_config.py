@@ -73,9 +73,31 @@ def test_setting_and_taking_back(capsys: pytest.CaptureFixture[str], monkeypatch
     assert 'theme = "okabe"' in paths.settings_path().read_text()
 
 
+def test_words_for_values(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, value in (
+        ("pin_gb", "all"),
+        ("ram", "auto"),
+        ("ascii", "yes"),
+        ("profile", "coding"),
+        ("theme", "okabe"),
+    ):
+        assert main(["config", "set", name, value]) == 0
+    capsys.readouterr()
+    found = values(capsys)
+    assert (found["ascii"][0], found["profile"][0]) == (True, "coding")
+    assert main(["config", "get", "pin-gb"]) == 0
+    assert capsys.readouterr().out == "all\n"
+    for name in ("ascii", "profile", "theme"):
+        assert main(["config", "set", name, "auto"]) == 0
+    assert paths.settings_path().read_text() == '[engine]\npin_gb = "all"\nram = "auto"\n\n[ui]\n'
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (("set", "theme", "nosuch"), "there is no theme 'nosuch'; there are "),
+        (("set", "profile", "a/b"), "is not allowed"),
+        (("set", "ascii", "perhaps"), "ascii: 'perhaps' is not true or false"),
         (("set", "ram", "much"), "'much' is not a number for --ram"),
         (("set", "raam", "3"), "there is no setting 'raam'; did you mean 'ram'?"),
         (("get", "--", "-1"), "there is no setting '-1'"),
