@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +23,7 @@ from .board import Board, Counter, Phase, Tier
 from .checkpoint.files import ModelFiles
 from .checkpoint.gguf_files import is_gguf, open_gguf
 from .checkpoint.index import Checkpoint
-from .errors import ContextOverflowError, EngineError, StateError
+from .errors import ContextOverflowError, EngineError
 from .events import Event, Loading, MemoryCurve, Notice, Plan, Ready, Repin, State, Turn
 from .experts.pilot import Pilot
 from .experts.placement import Placement
@@ -314,23 +315,17 @@ class Engine:
 
         Raises StateError when that is not possible, takes more than `most` bytes, or nothing is held.
         """
-        if not self.conversation.ids:
-            raise StateError(f"{path}: there is no conversation to keep")
-        nbytes = state_file.save(Path(path), self._identity, self.conversation, most)
-        return State("saved", str(path), len(self.conversation.ids), nbytes)
+        return state_file.save(Path(path), self._identity, self.conversation, most)
 
     def load_state(self, path: str | Path) -> State:
-        """Take up the conversation kept in a file, between turns: what it holds is not read again.
-
-        Raises StateError for a file that is damaged, or does not fit model and options.
-        """
-        nbytes = state_file.load(Path(path), self._identity, self.conversation, self.spec.vocab, self.info.context)
-        return State("loaded", str(path), len(self.conversation.ids), nbytes)
+        """Take up the conversation kept in a file, between turns; StateError if it is damaged or does not fit."""
+        return state_file.load(Path(path), self._identity, self.conversation, self.spec.vocab, self.info.context)
 
     def limit(self, lossy: Lossy) -> None:
         """Route with these limits from now on, whatever the engine was opened with; forgets the conversation."""
         self.conversation.forget()
         self.model.limit(lossy)
+        self._identity = replace(self._identity, top_k=lossy.top_k, top_p=lossy.top_p)
 
     def drop_experts(self) -> None:
         """Empty the expert cache, as after a start without a history; pinned experts stay."""

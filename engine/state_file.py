@@ -26,6 +26,7 @@ import numpy as np
 
 from .checkpoint.index import Checkpoint
 from .errors import StateError
+from .events import State
 from .files import reason, replace_written
 from .model.conversation import Conversation
 from .model.strips import Bytes
@@ -66,11 +67,13 @@ def fingerprint(checkpoint: Checkpoint) -> str:
     return digest.hexdigest()
 
 
-def save(path: Path, identity: Identity, conversation: Conversation, most: int | None = None) -> int:
-    """Write the state of a conversation of at least one token; returns the file's bytes.
+def save(path: Path, identity: Identity, conversation: Conversation, most: int | None = None) -> State:
+    """Write the state of a conversation.
 
-    Raises StateError: when it cannot be written, or takes more than `most` bytes.
+    Raises StateError: when it cannot be written, takes more than `most` bytes, or nothing is held.
     """
+    if not conversation.ids:
+        raise StateError(f"{path}: there is no conversation to keep")
     mark = conversation.saved_mark()
     ids = np.array(conversation.ids, np.int32)
     facts = {"version": VERSION, **asdict(identity), "tokens": len(ids), "mark": mark}
@@ -96,11 +99,11 @@ def save(path: Path, identity: Identity, conversation: Conversation, most: int |
         replace_written(path, path.with_name(f"{path.name}.{secrets.token_hex(4)}.new"), write)
     except OSError as error:
         raise StateError(f"{path}: the context cannot be kept ({reason(error)})") from error
-    return size
+    return State("saved", str(path), len(ids), size)
 
 
-def load(path: Path, identity: Identity, conversation: Conversation, vocab: int, context: int) -> int:
-    """Take up the state in a file; returns the file's bytes. Raises StateError.
+def load(path: Path, identity: Identity, conversation: Conversation, vocab: int, context: int) -> State:
+    """Take up the state in a file. Raises StateError.
 
     A file that is refused at first sight leaves the conversation as it is, one that turns out to be damaged leaves it
     empty.
@@ -113,7 +116,7 @@ def load(path: Path, identity: Identity, conversation: Conversation, vocab: int,
             _load(path, file, status.st_size, identity, conversation, vocab, context)
     except OSError as error:
         raise _refusal(path, f"cannot be read ({reason(error)})") from error
-    return status.st_size
+    return State("loaded", str(path), len(conversation.ids), status.st_size)
 
 
 def _load(

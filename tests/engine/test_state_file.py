@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from engine import Engine, EngineOptions, Prefill, Token, state_file
 from engine.board import Counter
 from engine.errors import StateError
+from engine.model.build import Lossy
 from tests.oracle import checkpoints
 from tests.oracle.answers import greedy
 from tests.oracle.cases import CASES
@@ -210,6 +211,18 @@ def test_a_model_whose_weights_changed_is_another(folder: Folder, tmp_path: Path
     weights.write_bytes(data)
     with Engine.open(model) as engine:
         assert "before its files were changed" in refusal(engine, tmp_path / "state")
+
+
+def test_other_limits_make_another_state(folder: Folder, tmp_path: Path) -> None:
+    """Also those that are set while the engine is open."""
+    with Engine.open(folder("olmoe"), EngineOptions(context=512)) as engine:
+        engine.limit(Lossy(top_k=1))
+        turn(engine, PROMPT[:30], 5)
+        engine.save_state(tmp_path / "state")
+        engine.limit(Lossy())
+        assert "other experts" in refusal(engine, tmp_path / "state")
+        engine.limit(Lossy(top_k=1))
+        assert engine.load_state(tmp_path / "state").tokens == 34
 
 
 def test_no_conversation_is_not_kept(folder: Folder, tmp_path: Path) -> None:
