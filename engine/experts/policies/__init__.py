@@ -48,7 +48,7 @@ def state_bytes(policy: str, experts: int) -> int:
     return sum(array.nbytes for array in make_state(policy, experts))
 
 
-FUNCTIONS: Final = 33
+FUNCTIONS: Final = 36
 """How many functions `compile_policies` compiles, for a progress line."""
 
 

@@ -4,8 +4,9 @@ How often an expert was lately used is measured at four time scales, from about 
 often it was chosen right after what the last token chose. A *blend* of these ranks the experts. One blend looks at
 the last token alone, which is LRU; another one at everything, which is nearly LFU; the others lie between. Which one
 is right depends on the model, the layer, the cache's size and the topic: while a conversation stays with one kind of
-text a long memory wins, when it jumps a short one does. So every blend leads a *shadow*, a cache that holds only
-names, and the one that lately missed least leads the real cache. A challenger must be better by HYSTERESIS.
+text a long memory wins, when it jumps a short one does. The last ranking is *learned* while it runs: a regression that
+foretells the next token's choice from those of the last two. So every one of them leads a *shadow*, a cache that holds
+only names, and the one that lately missed least leads the real cache. A challenger must be better by HYSTERESIS.
 
 Since LRU is one of the blends, this is never worse than LRU by more than it takes to notice. On recorded conversations
 it wins more of the way from LRU to the optimum than any other policy here, at every size of the cache.
@@ -20,7 +21,25 @@ from typing import Any
 from ...kernels.compiled import inner
 from . import lru
 from .ranking import least_of
-from .state import BLENDS, LAST, LEADER, MISSES, NEXT, NORM, ORDER, RATE, SCALES, SHADOW, WIDTH, WORTH
+from .state import (
+    BEFORE,
+    BIAS,
+    BLENDS,
+    LAST,
+    LEADER,
+    LEARNED,
+    MISSES,
+    NEXT,
+    NORM,
+    ORDER,
+    RATE,
+    SCALES,
+    SHADOW,
+    SLOPE,
+    WIDTH,
+    WIDTH_BEFORE,
+    WORTH,
+)
 
 KEEP = (0.3, 0.9, 0.99, 0.999)
 """What is left of a use after one more token, at each time scale."""
@@ -35,7 +54,7 @@ MIX = (
     (1.0, 1.0, 2.0, 8.0, 8.0),
     (0.0, 1.0, 1.0, 16.0, 2.0),
 )
-"""[BLENDS, SCALES + 1]: how much each time scale counts in each blend, and what usually follows. The first blend leads
+"""[BLENDS - 1, SCALES + 1]: how much each time scale counts in each blend, and what usually follows. The first blend leads
 until there is evidence, the second one is LRU."""
 
 GATE_BONUS = 0.5
@@ -53,10 +72,18 @@ DOUBT = 0.5
 """What usually follows counts like so many observations of nothing but the longest time scale."""
 
 
+SLOPES = (0.5, 1.0, 1.5, 0.5)
+"""How much each time scale counts in the learned ranking at the beginning."""
+
+STEP = 0.2
+"""How far a token moves the learned ranking, divided by how many experts it chose; a tenth of that for SLOPES."""
+
+
 @inner
 def chosen(s: Any, ids: Any, held: Any) -> None:
     """A token chose `ids`."""
     lru.chosen(s, ids, held)
+    _learn(s, ids)
     for scale in range(SCALES):
         keep, rates = KEEP[scale], s.values[RATE + scale]
         s.sums[NORM + scale] = s.sums[NORM + scale] * keep + 1.0 - keep
@@ -65,6 +92,7 @@ def chosen(s: Any, ids: Any, held: Any) -> None:
         for i in range(len(ids)):
             rates[ids[i]] += (1.0 - keep) * (1.0 + GATE_BONUS * (len(ids) - 1 - i) / len(ids))
     _note_followers(s, ids)
+    _predict(s)
 
 
 @inner
@@ -114,6 +142,9 @@ def _follow(s: Any, blend: int, needed: Any, pinned: Any, cap: int) -> None:
 def _rank(s: Any, blend: int) -> None:
     """Write how much every expert is worth to a blend."""
     worth = s.values[WORTH]
+    if blend == BLENDS - 1:
+        worth[:] = s.values[LEARNED]
+        return
     worth[:] = 0.0
     for scale in range(SCALES):
         if MIX[blend][scale] > 0.0 and s.sums[NORM + scale] > 0.0:
@@ -138,9 +169,69 @@ def _note_followers(s: Any, ids: Any) -> None:
         row[followed] += 1
         for e in ids:
             row[e] += 1
+    before = s.cells[BEFORE]
+    s.counts[WIDTH_BEFORE] = s.counts[WIDTH]
+    for i in range(s.counts[WIDTH]):
+        before[i] = last[i]
     s.counts[WIDTH] = len(ids)
     for i in range(len(ids)):
         last[i] = ids[i]
+
+
+@inner
+def _rate(s: Any, scale: int, e: int) -> float:
+    """How often an expert was lately used at a time scale, beside the mean of all; what the learned ranking sees."""
+    norm = s.sums[NORM + scale]
+    return 2.0 * (s.values[RATE + scale, e] / norm - s.counts[WIDTH] / s.values.shape[1]) if norm > 0.0 else 0.0
+
+
+@inner
+def _learn(s: Any, ids: Any) -> None:
+    """Compare what was expected of a token with `ids`, its choice, and move the learned ranking that way.
+
+    A logistic regression by stochastic gradient, with a sigmoid that needs no exponential.
+    """
+    width = s.counts[WIDTH]
+    if width == 0:
+        for scale in range(SCALES):
+            s.sums[SLOPE + scale] = SLOPES[scale]
+        return
+    expected, error, move = s.values[LEARNED], s.values[WORTH], STEP / width
+    for e in range(len(expected)):
+        error[e] = 0.5 + 0.5 * expected[e] / (1.0 + abs(expected[e]))
+    for e in ids:
+        error[e] -= 1.0
+    for scale in range(SCALES):
+        slope = 0.0
+        for e in range(len(error)):
+            slope += error[e] * _rate(s, scale, e)
+        s.sums[SLOPE + scale] -= 0.1 * move * slope
+    for e in range(len(error)):
+        s.values[BIAS, e] -= move * error[e]
+    for back in range(2):
+        row, count = s.cells[BEFORE if back else LAST], s.counts[WIDTH_BEFORE if back else WIDTH]
+        for i in range(count):
+            weights = s.weights[row[i] + back * len(error)]
+            step = move * (1.0 - 0.5 * i / count)
+            for e in range(len(error)):
+                weights[e] -= step * error[e]
+
+
+@inner
+def _predict(s: Any) -> None:
+    """Write what is expected of the next token."""
+    expected = s.values[LEARNED]
+    for e in range(len(expected)):
+        expected[e] = s.values[BIAS, e]
+        for scale in range(SCALES):
+            expected[e] += s.sums[SLOPE + scale] * _rate(s, scale, e)
+    for back in range(2):
+        row, count = s.cells[BEFORE if back else LAST], s.counts[WIDTH_BEFORE if back else WIDTH]
+        for i in range(count):
+            weights = s.weights[row[i] + back * len(expected)]
+            share = 1.0 - 0.5 * i / count
+            for e in range(len(expected)):
+                expected[e] += share * weights[e]
 
 
 @inner

@@ -10,8 +10,8 @@ import numpy.typing as npt
 SCALES: Final = 4
 """Time scales at which `auto` measures how often an expert is used."""
 
-BLENDS: Final = 8
-"""Blends of those scales that `auto` chooses from."""
+BLENDS: Final = 9
+"""Rankings that `auto` chooses from: blends of those scales, and the learned one."""
 
 # Rows of `cells`
 ORDER: Final = 0  # place in a sequence: of last use, or of arrival
@@ -20,27 +20,32 @@ SEEN: Final = 2  # the clock at the last use, or another date
 MARK: Final = 3
 AMONG: Final = 4  # room for "who may leave"
 LAST: Final = 5  # what the last token chose, strongest first
-SHADOW: Final = 6  # BLENDS rows: what a cache led by each blend would hold
+BEFORE: Final = 6  # what the token before that chose
+SHADOW: Final = 7  # BLENDS rows: what a cache led by each blend would hold
 CELLS: Final = SHADOW + BLENDS
 
 # Rows of `values`
 WORTH: Final = 0
 RATE: Final = 1  # SCALES rows
 NEXT: Final = RATE + SCALES  # how likely the next token chooses an expert, going by what this one chose
-VALUES: Final = NEXT + 1
+LEARNED: Final = NEXT + 1  # the learned ranking
+BIAS: Final = LEARNED + 1  # its constant part
+VALUES: Final = BIAS + 1
 
 # Cells of `counts`
 CLOCK: Final = 0
 TICKS: Final = 1  # sequence numbers given out
 LEADER: Final = 2  # the blend in force
 WIDTH: Final = 3  # how many experts the last token chose
-COUNTS: Final = 4
+WIDTH_BEFORE: Final = 4  # and the token before that
+COUNTS: Final = 5
 
 # Cells of `sums`
 AGE: Final = 0
 NORM: Final = 1  # SCALES cells
 MISSES: Final = NORM + SCALES  # BLENDS cells: what each shadow lately missed
-SUMS: Final = MISSES + BLENDS
+SLOPE: Final = MISSES + BLENDS  # SCALES cells: how much each time scale counts in the learned ranking
+SUMS: Final = SLOPE + SCALES
 
 
 class State(NamedTuple):
@@ -48,7 +53,9 @@ class State(NamedTuple):
 
     cells: int64 [CELLS, experts]. values: float64 [VALUES, experts]. counts: int64 [COUNTS]. sums: float64 [SUMS].
     follows: uint16 [experts, experts + 1], how often a token that chose one expert was followed by one that chose
-    another, and in the last column how often it was followed at all; [0, 0] for policies that do not use it.
+    another, and in the last column how often it was followed at all. weights: float32 [2 * experts, experts], what the
+    choice of one expert, by the last token or by the one before, tells about another. Both are [0, 0] for policies that
+    do not use them.
     """
 
     cells: npt.NDArray[np.int64]
@@ -56,6 +63,7 @@ class State(NamedTuple):
     counts: npt.NDArray[np.int64]
     sums: npt.NDArray[np.float64]
     follows: npt.NDArray[np.uint16]
+    weights: npt.NDArray[np.float32]
 
 
 def zeros(experts: int, follows: bool) -> State:
@@ -66,4 +74,5 @@ def zeros(experts: int, follows: bool) -> State:
         np.zeros(COUNTS, np.int64),
         np.zeros(SUMS),
         np.zeros((experts, experts + 1) if follows else (0, 0), np.uint16),
+        np.zeros((2 * experts, experts) if follows else (0, 0), np.float32),
     )
