@@ -54,8 +54,8 @@ MIX = (
     (1.0, 1.0, 2.0, 8.0, 8.0),
     (0.0, 1.0, 1.0, 16.0, 2.0),
 )
-"""[BLENDS - 1, SCALES + 1]: how much each time scale counts in each blend, and what usually follows. The first blend leads
-until there is evidence, the second one is LRU."""
+"""[BLENDS - 1, SCALES + 1]: how much each time scale counts in each blend, and what usually follows. The first blend
+leads until there is evidence, the second one is LRU."""
 
 GATE_BONUS = 0.5
 """A token's strongest choice counts half as much again as its weakest."""
