@@ -41,7 +41,8 @@ bench-memory: $(DEV)  ## hold the engine to its memory plan for half an hour: ro
 	@$(BIN)/python -m tests.benchmarks.bench_memory $(MEMORY_MODEL) --ram 1.5 --context 2048 --pin auto
 
 screenshots: $(DEV)  ## take the README's pictures with the real application
-	$(BIN)/python -m tests.screenshots
+	$(BIN)/python -m tests.screenshots --png
+	$(BIN)/python -m tests.recording
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

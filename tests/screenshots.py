@@ -1,6 +1,6 @@
 """Takes the README's pictures: the real application on the demo model, driven by keys, as SVG.
 
-    make screenshots        (or: python -m tests.screenshots [FOLDER])
+    make screenshots        (or: python -m tests.screenshots [FOLDER] [--png])
 
 The demo model is built first if it is missing. Nothing of the user's is touched: settings, conversations and history
 live in a folder of their own.
@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from colibri_tui import paths
 from colibri_tui.models import demo_folder, is_model
 
-SIZES = ((80, 24), (120, 40), (200, 60))
+MIDDLE = (120, 40)
+SIZES = ((80, 24), MIDDLE, (200, 60))
 PROMPTS = (
     "Hi! Who are you, and what can you do?",
     "Write a Python function that returns the n-th Fibonacci number, and explain it.",
@@ -33,6 +37,20 @@ async def _until(condition: object, pilot: object) -> None:
         await asyncio.sleep(0.1)
 
 
+SCREENS = (
+    ("commands", ("/", "t"), ("escape", "ctrl+c")),
+    ("edit", ("alt+e",), ("escape",)),
+    ("find", ("ctrl+f", *"function"), ("escape",)),
+    ("settings", ("f8",), ("escape",)),
+    ("themes", ("ctrl+t",), ("escape",)),
+    ("profiles", ("alt+p",), ("escape",)),
+    ("conversations", ("ctrl+s",), ("escape",)),
+    ("help", ("f1",), ("escape",)),
+)
+"""What is taken besides the chat: a name, the keys that open it, those that close it again."""
+THEMES = ("colibri-light", "ember", "okabe", "contrast", "ansi16")
+
+
 async def _take(folder: Path, model: Path, size: tuple[int, int]) -> None:
     from colibri_tui.app import ColibriApp
     from colibri_tui.engine_link import LinkState
@@ -41,6 +59,10 @@ async def _take(folder: Path, model: Path, size: tuple[int, int]) -> None:
 
     app = ColibriApp(launch(ENGINE, {}, profile="default", model=model))
     name = f"{size[0]}x{size[1]}"
+
+    def save(what: str) -> None:
+        (folder / f"{what}-{name}.svg").write_text(app.export_screenshot(title="colibri-tui"))
+
     async with app.run_test(size=size) as pilot:
         link = app.screen._engine  # type: ignore[attr-defined]
         await _until(lambda: link.state is LinkState.READY, pilot)
@@ -51,33 +73,64 @@ async def _take(folder: Path, model: Path, size: tuple[int, int]) -> None:
             await _until(lambda: link.state is LinkState.BUSY, pilot)
             if prompt is PROMPTS[-1]:
                 await asyncio.sleep(3.0)
-                (folder / f"answering-{name}.svg").write_text(app.export_screenshot(title="colibri-tui"))
+                save("answering")
             await _until(lambda: link.state is LinkState.READY, pilot)
         await asyncio.sleep(0.5)
-        (folder / f"chat-{name}.svg").write_text(app.export_screenshot(title="colibri-tui"))
+        save("chat")
         await pilot.press("f2")
         await asyncio.sleep(0.5)
-        (folder / f"atlas-{name}.svg").write_text(app.export_screenshot(title="colibri-tui"))
+        save("atlas")
+        await pilot.press("f2")
+        if size != MIDDLE:
+            return
+        for screen, opening, closing in SCREENS:
+            await pilot.press(*opening)
+            await asyncio.sleep(0.7)
+            save(screen)
+            await pilot.press(*closing)
+        for theme in THEMES:
+            app.theme = theme
+            await asyncio.sleep(0.7)
+            save(f"theme-{theme}")
+        app.theme = "colibri"
+        app.screen.action_practice()  # type: ignore[attr-defined]
+        await pilot.press("down", "enter")
+        await asyncio.sleep(6.0)
+        save("practice")
+
+
+def _pngs(folder: Path) -> None:
+    """Draw the pictures as PNG too, where the system can."""
+    if shutil.which("rsvg-convert") is None:
+        print("no rsvg-convert here (librsvg2-bin): SVG only")
+        return
+    for picture in sorted(folder.glob("*.svg")):
+        subprocess.run(["rsvg-convert", "-z", "1.5", "-o", picture.with_suffix(".png"), picture], check=True)
 
 
 def main() -> None:
     """Take all pictures."""
     os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
     os.environ.pop("NO_COLOR", None)
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent / "screenshots"
+    named = [argument for argument in sys.argv[1:] if argument != "--png"]
+    folder = Path(named[0]) if named else Path(__file__).parent.parent / "screenshots"
     model = demo_folder()
     if not is_model(model):
         from colibri_tui.commands.demo import build
 
         build()
     folder.mkdir(exist_ok=True)
+    paths.cache_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home:
         data = Path(home) / "data" / "models"
         data.mkdir(parents=True)
         (data / "demo").symlink_to(model)
+        (Path(home) / "cache").symlink_to(paths.cache_dir())  # kernels are compiled already
         os.environ["COLIBRI_TUI_HOME"] = home
         for size in SIZES:
             asyncio.run(_take(folder, data / "demo", size))
+    if "--png" in sys.argv:
+        _pngs(folder)
 
 
 if __name__ == "__main__":

@@ -105,11 +105,14 @@ class ChatScreen(ChatTuning):
             self.remember()
 
     @work(exclusive=True, group="conversation")
-    async def _come_back(self, conversation: ConversationSummary | None) -> None:
+    async def _come_back(self, conversation: ConversationSummary | None, words: str = "") -> None:
+        """Show a stored conversation, None: the last one; at the place with these words."""
         if conversation is None:
             await self.conductor.come_back()
         else:
             await self.conductor.resume(conversation)
+        if words:
+            self.call_after_refresh(self.action_find, words)
 
     @work(exclusive=True, group="history")
     async def _load_history(self) -> None:
@@ -215,11 +218,13 @@ class ChatScreen(ChatTuning):
     def action_conversations(self) -> None:
         """Choose a conversation."""
 
+        screen = ConversationsScreen(self._journal, self.conductor.forget)
+
         def chosen(conversation: ConversationSummary | None) -> None:
             if conversation is not None:
-                self._come_back(conversation)
+                self._come_back(conversation, screen.words if conversation.found else "")
 
-        self.app.push_screen(ConversationsScreen(self._journal, self.conductor.forget), chosen)
+        self.app.push_screen(screen, chosen)
 
     def action_help(self) -> None:
         """Show keys and commands."""

@@ -43,16 +43,20 @@ def when(then: float, now: float) -> str:
 
 
 def row(summary: ConversationSummary, now: float) -> Content:
-    """Return two lines about a conversation."""
+    """Return two lines about a conversation, and one with what was found in it."""
     model = clean(summary.model.rpartition("-")[0] or summary.model)
     details = f"{when(summary.updated, now)}, {summary.messages} message{'s' * (summary.messages != 1)}, {model}"
     if summary.profile != "default":
         details += f", profile {clean(summary.profile)}"
-    return Content.assemble(clean(summary.title) or "untitled", "\n", (f"  {details}", "$text-muted"))
+    found = f"\n  {' '.join(clean(summary.found).split())}" if summary.found else ""
+    return Content.assemble(clean(summary.title) or "untitled", (found, "italic"), (f"\n  {details}", "$text-muted"))
 
 
 class ConversationsScreen(ModalScreen[ConversationSummary | None]):
-    """Ends with the conversation to resume, or None. `deleted` is told the ids that are gone."""
+    """Ends with the conversation to resume, or None. `deleted` is told the ids that are gone.
+
+    words: what was looked for last.
+    """
 
     CSS_PATH = Path(__file__).with_suffix(".tcss")
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -74,6 +78,7 @@ class ConversationsScreen(ModalScreen[ConversationSummary | None]):
         self._deleted = deleted
         self._found: list[ConversationSummary] = []
         self._asked_to_delete: int | None = None
+        self.words = ""
 
     def compose(self) -> ComposeResult:
         """A search line, the list, and one line for what can be done."""
@@ -93,7 +98,7 @@ class ConversationsScreen(ModalScreen[ConversationSummary | None]):
     @work(exclusive=True, group="find")
     async def find(self) -> None:
         """List what contains the words of the search line."""
-        words = self.search.value
+        words = self.words = self.search.value
         try:
             found = await self._ask(lambda store: store.list(LIMIT, words))
         except StoreError as error:

@@ -446,3 +446,29 @@ def test_only_the_owner_can_read_conversations(path: Path, store: Conversations)
     for file in path.parent.glob("conversations.db*"):
         if file.suffix != ".lock" and file.suffix != ".running":
             assert file.stat().st_mode & 0o077 == 0, file
+
+
+def test_a_line_around_what_was_found(tmp_path):
+    store = Conversations(tmp_path / "c.db")
+    number = store.create("model", "default", "A title")
+    store.add(number, "user", "x" * 50 + " the NEEDLE\nstands here " + "y" * 200)
+    assert store.list(search="needle")[0].found.startswith("…" + "x" * 19 + " the NEEDLE stands here y")
+    assert store.list(search="title")[0].found == ""
+    assert store.list()[0].found == ""
+    store.close()
+
+
+def test_settings_attachments_and_branches(tmp_path):
+    store = Conversations(tmp_path / "c.db")
+    number = store.create("model", "default", settings='{"seed": 1}')
+    store.add(number, "user", "one", attachments="[]")
+    store.add(number, "assistant", "half", "growing")
+    store.configure(number, '{"seed": 2}')
+    copy = store.branch(number)
+    assert (store.get(copy).settings, store.get(copy).title) == ('{"seed": 2}', "one")
+    assert [(m.content, m.attachments) for m in store.messages(copy)] == [("one", "[]")], "what grows stays where it is"
+    assert store.get(99) is None
+    for change in (lambda: store.configure(99, ""), lambda: store.branch(99)):
+        with pytest.raises(StoreError, match="was deleted"):
+            change()
+    store.close()

@@ -259,6 +259,15 @@ class TestFinding:
             await pilot.press("down", "up", "down", "escape")
             assert chat(app).composer.text == "how do routers choose?"
 
+    async def test_what_was_found_in_another_conversation_is_shown_there(self, scripted):
+        app = scripted()
+        async with app.run_test(size=(100, 30)) as pilot:
+            await talk(pilot, ("how do routers choose?", "By a dot product, and a Needle."))
+            await pilot.press("ctrl+n", "ctrl+s", *"needle")
+            await until(lambda: "and a Needle." in on_screen(app))
+            await pilot.press("enter")
+            await until(lambda: "1 of 1" in on_screen(app))
+
 
 class TestFiles:
     async def test_a_file_goes_along_and_is_kept_as_it_was(self, scripted, here: Path):
