@@ -17,7 +17,7 @@ from .storage import Stored
 
 Floats = npt.NDArray[np.float32]
 
-_PIECE = 1 << 22
+_PIECE = 1 << 20
 """Values made at a time, about."""
 
 

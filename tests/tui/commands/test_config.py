@@ -143,9 +143,7 @@ def completed(words: str) -> list[str]:
 
 def test_completion() -> None:
     write_model(paths.models_dir() / "mistral-moe")
-    assert set(completed("colibri-tui mo")) == {"models"}
     assert completed("colibri-tui mi") == ["mistral-moe"]
-    assert completed("colibri-tui run d") == ["demo"]
     assert completed("colibri-tui run demo --conte") == ["--context"]
     assert {"run", "pull", "plan", "doctor", "demo", "mistral-moe"} <= set(completed("colibri-tui "))
 
