@@ -65,13 +65,14 @@ def _margins(sample: Sample, grid: Grid, bar: int) -> tuple[npt.NDArray[np.int16
     if not has_hits(sample):
         return _row_shares(sample.resident, grid), bars
     shares = np.full(grid.rows, -1, np.int16)
-    for row in range(grid.rows):
-        layers = grid.layers_of_row(row)
-        found = sample.found[layers.start : layers.stop].sum(axis=0)
-        total = int(found.sum())
-        if total:
-            shares[row] = 100 * int(found[:2].sum()) // total
-            bars[row] = bar_cells(found.tolist(), bar)
+    sums = np.concatenate((np.zeros((1, 3), np.int64), np.cumsum(sample.found, axis=0)))
+    spans = [grid.layers_of_row(row) for row in range(grid.rows)]
+    found = sums[[span.stop for span in spans]] - sums[[span.start for span in spans]]
+    total = found.sum(axis=1)
+    known = total > 0
+    shares[known] = 100 * found[known, :2].sum(axis=1) // total[known]
+    for row in np.flatnonzero(known).tolist() if bar else ():
+        bars[row] = bar_cells(found[row].tolist(), bar)
     return shares, bars
 
 

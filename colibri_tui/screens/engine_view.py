@@ -36,7 +36,7 @@ REMOTE_FRAME_SECONDS: Final = 0.5
 CALM_FRAME_SECONDS: Final = 1.0
 """For those who asked for little motion."""
 STATUS_FRAMES: Final = 3
-"""Figures in the status line change every so many frames, or they could not be read."""
+"""Figures change every so many frames, or they could not be read."""
 
 
 def frame_seconds(*, calm: bool = False) -> float:
@@ -146,13 +146,14 @@ class EngineView(Screen[None]):
         self._sample = telemetry.sample(live=True) if telemetry else None
         if self._sample is not None:
             self._reads = self._sample.turn
-            self.draw_sample()
+            figures = self._frames % STATUS_FRAMES == 0
+            self.draw_sample(figures=figures)
             self._frames += 1
-            if self._frames % STATUS_FRAMES == 0:
+            if figures:
                 self.draw_status()
 
-    def draw_sample(self, *, settled: bool = False) -> None:
-        """Draw what was sampled last; settled: see `Atlas.show`."""
+    def draw_sample(self, *, settled: bool = False, figures: bool = True) -> None:
+        """Draw what was sampled last; settled: see `Atlas.show`, figures: see `PaneColumn.draw`."""
         model = self.conductor.model
         if self._sample is None or self._reads is None or self.gone or model.telemetry is None or model.ready is None:
             return
@@ -160,7 +161,7 @@ class EngineView(Screen[None]):
             model.telemetry, self._sample, self._reads, model.ready, model.options, self._history,
             self.side.selection, live=self._ticker is not None,
         )  # fmt: skip
-        self.side.draw(scene, settled=settled)
+        self.side.draw(scene, settled=settled, figures=figures)
         self.hud.show(self._sample, self._reads, settled=settled)
 
     def draw_status(self) -> None:

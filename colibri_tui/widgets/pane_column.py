@@ -133,8 +133,8 @@ class PaneColumn(Container):
 
     # Drawing
 
-    def draw(self, scene: Scene, *, settled: bool = False) -> None:
-        """Draw a scene on those that are seen."""
+    def draw(self, scene: Scene, *, settled: bool = False, figures: bool = True) -> None:
+        """Draw a scene on those that are seen; without figures only the atlas, which moves faster than one can read."""
         first = self._scene is None or self._scene.sample.layers != scene.sample.layers
         self._scene = scene
         if not self.display:
@@ -142,7 +142,8 @@ class PaneColumn(Container):
         if first and self.is_attached:  # another model wishes other heights
             self._again()
         for pane in self.seen():
-            pane.draw(scene, settled=settled)
+            if figures or pane.NAME == AtlasPane.NAME:
+                pane.draw(scene, settled=settled)
 
     def _draw_all(self) -> None:
         if self._scene is not None:

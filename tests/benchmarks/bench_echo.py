@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--token-s", type=float, default=0.0, help="seconds a token of the fake engine takes")
     parser.add_argument("--size", default="200x60", type=lambda text: tuple(map(int, re.split("x", text))))
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         model = write_model(
             Path(folder) / "fake", layers=76, dense_layers=1, experts=256, reply=WORDS * 40, length=10**9,
             token_s=given.token_s, context=10**9,

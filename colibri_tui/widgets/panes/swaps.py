@@ -27,14 +27,15 @@ class Again(NamedTuple):
 
 
 def read_again(trail: Trail) -> list[Again]:
-    """Return experts that were read from disk more than once, the most often first."""
+    """Return the experts that were read from disk most often, at most `TOLD`, and more than once."""
     where = np.argwhere((trail.found == Tier.DISK) & (trail.ids != NOBODY))
     if not len(where):
         return []
     keys = where[:, 1] * (1 << 16) + trail.ids[tuple(where.T)]
     distinct, counts = np.unique(keys, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    return [Again(int(distinct[n]) >> 16, int(distinct[n]) & 0xFFFF, int(counts[n])) for n in order if counts[n] > 1]
+    often = np.flatnonzero(counts > 1)
+    worst = often[np.argsort(-counts[often], kind="stable")][:TOLD]
+    return [Again(int(distinct[n]) >> 16, int(distinct[n]) & 0xFFFF, int(counts[n])) for n in worst]
 
 
 class SwapsPane(TextPane):
@@ -51,7 +52,7 @@ class SwapsPane(TextPane):
         lines = [Content.styled(f"evicted {sample.evictions:,} this answer{rate}", "$text-muted")]
         again = read_again(scene.trail)
         if again:
-            worst = ", ".join(f"L{sample.layers[a.layer]} E{a.expert} {a.times}x" for a in again[:TOLD])
+            worst = ", ".join(f"L{sample.layers[a.layer]} E{a.expert} {a.times}x" for a in again)
             lines.append(
                 Content.assemble(
                     ("let go too early: ", "$warning"), worst, (f" in {len(scene.trail)} tokens", "$text-muted")
