@@ -291,7 +291,7 @@ def _show(summary: Summary) -> None:
     if shown:
         click.echo(f"  hits over {len(summary.turns):,} turns: {line}  {_percent(shown[0])} first, "
                    f"{_percent(shown[-1])} last, scale 0 to 100 %")  # fmt: skip
-    table = _table("date", "read", "tokens", "pinned", "cached", "from disk", "MB/token", "tok/s", "memory")
+    table = _table("date", "read", "tokens", "pinned", "cached", "disk", "MB/token", "tok/s", "memory")
     for turn in summary.turns[-SHOWN_TURNS:]:
         total = turn.hits.total
         per_token = turn.bytes_a_token
