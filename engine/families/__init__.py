@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import UnsupportedModelError
-from ..model.rope import inverse_frequencies, softmax_factor
-from ..model.spec import Attention, LatentAttention, Mixture, ModelSpec
+from ..model.rope import inverse_frequencies, longest, softmax_factor
+from ..model.spec import Attention, LatentAttention, Mixture, ModelSpec, Rope
 from . import (
     deepseek,
     ernie,
@@ -81,12 +81,19 @@ def read_spec(values: Mapping[str, Any]) -> ModelSpec:
     config.expect("hidden_act", None, "silu")
     spec = replace(FAMILIES[model_type](config), quantisation=quantisation)
     _check(spec)
-    return spec
+    ends = [end for rope in _ropes(spec) if (end := longest(rope)) is not None]
+    return replace(spec, max_context=min([spec.max_context, *ends]))
+
+
+def _ropes(spec: ModelSpec) -> list[Rope]:
+    """Every rotary embedding once."""
+    ropes = {id(rope): rope for layer in spec.layers if (rope := getattr(layer.attention, "rope", None))}
+    return list(ropes.values())
 
 
 def _check(spec: ModelSpec) -> None:
     """Refuse sizes that contradict each other before anything is allocated by them."""
-    for rope in {id(rope): rope for layer in spec.layers if (rope := getattr(layer.attention, "rope", None))}.values():
+    for rope in _ropes(spec):
         inverse_frequencies(rope)
         softmax_factor(rope)
     for index, layer in enumerate(spec.layers):

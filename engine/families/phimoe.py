@@ -31,10 +31,6 @@ def spec(config: Config) -> ModelSpec:
     )
     router = Router("sparsemixer", 2, renormalise=False, jitter=config.number("router_jitter_noise", 0.01))
     mixture = Mixture(router, config.experts(16), config.integer("intermediate_size"))
-    context, scaling = config.integer("max_position_embeddings", 131072, high=1 << 31), rope.scaling
-    if scaling.get("long_mscale") not in (None, scaling.get("short_mscale")):
-        # Past the original length another factor holds for all positions: what is in the cache would be wrong then.
-        context = min(context, Config(scaling).integer("original_max_position_embeddings", context, high=1 << 31))
     return ModelSpec(
         family="phimoe",
         vocab=config.integer("vocab_size"),
@@ -42,7 +38,7 @@ def spec(config: Config) -> ModelSpec:
         layers=(Layer(attention, mixture),) * config.layers(),
         norm_eps=config.norm_eps(1e-5),
         tied=config.flag("tie_word_embeddings", False),
-        max_context=context,
+        max_context=config.integer("max_position_embeddings", 131072, high=1 << 31),
         names=_NAMES,
         norm="layer",
         head_bias=config.flag("lm_head_bias", False),

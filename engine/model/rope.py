@@ -26,7 +26,7 @@ def inverse_frequencies(rope: Rope) -> tuple[npt.NDArray[np.float32], float]:
     exponents = np.arange(0, rope.dim, 2, dtype=np.float32) / np.float32(rope.dim)
     plain = (1.0 / (np.float32(rope.theta) ** exponents)).astype(np.float32)
     kind = rope.scaling.get("rope_type", "default")
-    if kind == "default":
+    if kind in ("default", "dynamic"):
         return plain, 1.0
     if kind == "linear":
         return (plain / np.float32(_number(rope.scaling, "factor"))).astype(np.float32), 1.0
@@ -44,12 +44,32 @@ def inverse_frequencies(rope: Rope) -> tuple[npt.NDArray[np.float32], float]:
     raise UnsupportedModelError(f"config.json: rope_scaling type {kind!r} is not supported")
 
 
+def longest(rope: Rope) -> int | None:
+    """The positions for which the frequencies hold; past them others hold for all positions. None: there is no end.
+
+    What is in a conversation's cache would be wrong then, so that no context is longer than this.
+    """
+    scaling, kind = rope.scaling, rope.scaling.get("rope_type", "default")
+    if kind == "dynamic":
+        return int(_number(scaling, "max_position_embeddings"))
+    # A model with factors for cos and sin of its own (Phi-3.5-MoE) changes them, and never its frequencies.
+    change = ("short_mscale", "long_mscale") if "short_mscale" in scaling else ("short_factor", "long_factor")
+    if kind != "longrope" or scaling.get(change[1]) in (None, scaling.get(change[0])):
+        return None
+    return max(int(_original(scaling)), 1)
+
+
 def softmax_factor(rope: Rope) -> float:
     """What DeepSeek's latent attention multiplies its scores by under a scaled rope: mscale(factor)^2, else 1."""
     scaling = rope.scaling
     if scaling.get("rope_type", "default") == "default" or not scaling.get("mscale_all_dim"):
         return 1.0
     return _mscale(_number(scaling, "factor"), _number(scaling, "mscale_all_dim")) ** 2
+
+
+def _original(scaling: Mapping[str, Any]) -> float:
+    """The context that a model had before it was extended."""
+    return _number(scaling, "original_max_position_embeddings", _number(scaling, "max_position_embeddings"))
 
 
 def _mscale(factor: float, share: float) -> float:
@@ -59,9 +79,8 @@ def _mscale(factor: float, share: float) -> float:
 def _yarn(rope: Rope, plain: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float]:
     """YaRN (Peng et al. 2023, eq. 13-16): slow dimensions interpolated, fast ones kept, a ramp between."""
     scaling = rope.scaling
-    longest = _number(scaling, "max_position_embeddings")
-    original = _number(scaling, "original_max_position_embeddings", longest)
-    factor = _number(scaling, "factor", longest / original)
+    original = _original(scaling)
+    factor = _number(scaling, "factor", _number(scaling, "max_position_embeddings") / original)
     if rope.theta <= 1:
         raise UnsupportedModelError(f"config.json: rope_theta {rope.theta:g} is too small for yarn")
 
@@ -102,12 +121,23 @@ def _llama3(rope: Rope, plain: npt.NDArray[np.float32]) -> npt.NDArray[np.float3
 
 
 def _longrope(rope: Rope, plain: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float]:
-    """LongRoPE as Phi-3.5-MoE uses it: frequencies divided by the short factors at every length."""
-    factors = rope.scaling.get("short_factor")
+    """LongRoPE within the original context: frequencies divided by the short factors.
+
+    cos and sin are multiplied by `short_mscale` (Phi-3.5-MoE), else by what the extension's factor asks for.
+    """
+    scaling = rope.scaling
+    factors = scaling.get("short_factor")
     if not isinstance(factors, tuple) or len(factors) != len(plain):
         raise UnsupportedModelError(f"config.json: longrope needs {len(plain)} short_factor values")
-    mscale = _number(rope.scaling, "short_mscale", 1.0)
-    return (plain / np.asarray(factors, np.float32)).astype(np.float32), mscale
+    frequencies = (plain / np.asarray(factors, np.float32)).astype(np.float32)
+    for key in ("short_mscale", "attention_factor"):
+        if key in scaling:
+            return frequencies, _number(scaling, key)
+    original = _original(scaling)
+    factor = _number(scaling, "factor", _number(scaling, "max_position_embeddings") / original)
+    if factor <= 1 or original <= 1:
+        return frequencies, 1.0
+    return frequencies, math.sqrt(1 + math.log(factor) / math.log(original))
 
 
 class RopeTable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -108,7 +109,7 @@ def test_groups_that_cannot_hold_the_chosen() -> None:
 
 
 SCALINGS: list[Any] = [
-    {"rope_type": "dynamic", "factor": 2.0},
+    {"rope_type": "axial", "factor": 2.0},
     {"rope_type": "llama3", "factor": 8.0},
     {"type": "su"},
     {"type": "linear"},
@@ -162,6 +163,35 @@ def test_phimoe_ends_where_its_other_rope_factor_begins() -> None:
     other = {**same, "long_mscale": 9.0}
     assert spec_of("phimoe", rope_scaling=other, original_max_position_embeddings=64).max_context == 64
     assert spec_of("phimoe", rope_scaling=same).max_context == config["max_position_embeddings"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "factor"),
+    [
+        ({"factor": 4.0}, (1 + math.log(4) / math.log(1024)) ** 0.5),
+        ({}, (1 + math.log(40960 / 1024) / math.log(1024)) ** 0.5),
+        ({"factor": 1.0}, 1.0),
+        ({"factor": 4.0, "attention_factor": 1.3}, 1.3),
+    ],
+)
+def test_longrope_multiplies_by_what_its_factor_asks_for(changes: dict[str, Any], factor: float) -> None:
+    """As transformers' `_compute_longrope_parameters`; its long factors hold past the original context, for all."""
+    short = [1.0 + index / 4 for index in range(10)]
+    scaling = {"type": "longrope", "short_factor": short, "original_max_position_embeddings": 1024, **changes}
+    spec = spec_of("qwen3_moe", rope_scaling={**scaling, "long_factor": [9.0] * 10})
+    plain, _ = inverse_frequencies(spec_of("qwen3_moe").layers[0].attention.rope)
+    frequencies, multiplier = inverse_frequencies(spec.layers[0].attention.rope)
+    np.testing.assert_allclose(frequencies, plain / np.array(short), rtol=1e-6)
+    assert multiplier == pytest.approx(factor)
+    assert spec.max_context == 1024
+    assert spec_of("qwen3_moe", rope_scaling={**scaling, "long_factor": short}).max_context == 40960
+
+
+def test_dynamic_scaling_begins_where_the_context_ends() -> None:
+    spec = spec_of("qwen3_moe", rope_scaling={"type": "dynamic", "factor": 2.0}, max_position_embeddings=512)
+    scaled, plain = (inverse_frequencies(each.layers[0].attention.rope) for each in (spec, spec_of("qwen3_moe")))
+    np.testing.assert_array_equal(scaled[0], plain[0])
+    assert (scaled[1], spec.max_context) == (1.0, 512)
 
 
 def test_rope_parameters_come_before_the_older_keys() -> None:
