@@ -121,7 +121,7 @@ def main() -> None:
         models.mkdir(parents=True)
         (models / "demo").symlink_to(model)
         (Path(home) / "cache").symlink_to(paths.cache_dir())
-        with Terminal(START, ["demo"], Path(home), COLUMNS, ROWS) as terminal:
+        with Terminal(START, [str(models / "demo")], Path(home), COLUMNS, ROWS) as terminal:
             recorder = Recorder(terminal)
             play(recorder)
             terminal.type("\x11")  # Ctrl+Q

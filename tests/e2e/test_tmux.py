@@ -112,3 +112,17 @@ def test_a_small_linux_console_without_colour(run):
     terminal.type("hello")
     terminal.keys("Enter")
     terminal.wait(lambda shown: "Short." in shown and "hit " in shown)
+
+
+def test_the_draft_is_written_in_an_editor_and_edited_again_once_it_is_sent(run):
+    terminal = run(reply="a short answer", env={"EDITOR": "sed -i s/hello/edited/", "VISUAL": ""})
+    terminal.wait(is_ready)
+    terminal.type("hello there")
+    terminal.wait("hello there")
+    terminal.keys("C-g")
+    terminal.wait("edited there")
+    terminal.keys("Enter")
+    terminal.wait("a short answer")
+    terminal.wait(is_ready)
+    terminal.keys("M-e")
+    terminal.wait("Editing:")
