@@ -9,7 +9,7 @@ from typing import Final, Literal, get_args
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.getters import query_one
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from colibri_tui.render.looks import Looks
 from colibri_tui.screens.engine_view import EngineView
@@ -18,6 +18,7 @@ from colibri_tui.view import Actions, Severity
 from colibri_tui.widgets.composer import Composer
 from colibri_tui.widgets.find_bar import FindBar
 from colibri_tui.widgets.hud import Hud
+from colibri_tui.widgets.keys_footer import KeysFooter
 from colibri_tui.widgets.loading import Loading
 from colibri_tui.widgets.message_view import ReplyStatus, TranscriptMessage
 from colibri_tui.widgets.pane_column import PaneColumn
@@ -61,7 +62,7 @@ class ChatView(EngineView):
                 yield Composer(placeholder=PLACEHOLDER, id="composer")
             yield PaneColumn(looks, id="side")
         yield StatusLine(glyphs, id="status")
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysFooter(compact=True, show_command_palette=False)
 
     def report(self, line: str) -> None:
         """Tell an error above this conversation and the next ones; called in any thread."""

@@ -1,8 +1,10 @@
 """Panes beside the chat and on the whole screen, by key and mouse, and what is chosen in them."""
 
+import gc
 import json
 
 import pytest
+from textual.widgets._footer import FooterKey
 
 from colibri_tui import paths
 from colibri_tui.engine_link import EngineRepin, EngineText, EngineTurn, LinkState
@@ -234,3 +236,17 @@ async def test_a_new_model_forgets_the_last_ones_figures(scripted):
         await pilot.pause()
         assert "slowest" not in on_screen(app)
         assert chat(app).side.selection.expert is None
+
+
+async def test_keys_that_left_the_footer_are_let_go(scripted):
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await answered(pilot)
+        for _ in range(5):
+            await pilot.press("f2")
+            await pilot.pause()
+            await pilot.press("escape")
+            await pilot.pause()
+        gc.collect()
+        keys = [thing for thing in gc.get_objects() if isinstance(thing, FooterKey) and thing._parent is None]
+        assert len(keys) <= len(app.screen.query(FooterKey)), "those of one generation may be on their way out"
