@@ -93,6 +93,7 @@ async def _take(folder: Path, model: Path, size: tuple[int, int]) -> None:
             await asyncio.sleep(0.7)
             save(f"theme-{theme}")
         app.theme = "colibri"
+        await asyncio.sleep(0.7)
         app.screen.action_practice()  # type: ignore[attr-defined]
         await pilot.press("down", "enter")
         await asyncio.sleep(6.0)
