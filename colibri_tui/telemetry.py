@@ -46,6 +46,24 @@ class Reads:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Look-ahead: how well experts were foreseen, and what became of reads on a guess. Of this turn, but for the last.
+
+    wanted: experts that layers chose and that were to be foreseen from the layer before; found: of them, those that
+    were. reads, useful, wasted: experts read on a guess, those then chosen, those not. on: whether it reads ahead now.
+    gain: share of a token's time that this saved when it was last tried, negative where it cost time.
+    """
+
+    found: int
+    wanted: int
+    reads: int
+    useful: int
+    wasted: int
+    on: bool
+    gain: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
     """The board at one moment, layers without a router left out.
@@ -55,6 +73,7 @@ class Sample:
     resident float64 [layers]: the share of a layer's uses (history included) whose expert is in memory now;
     NaN where nothing was used yet.
     found int64 [layers, 3]: where the layer's experts were found in this turn: pinned, cached, on disk.
+    ahead: None where nothing is foreseen. loading: experts loaded in the background and those to load, since the start.
     """
 
     layers: tuple[int, ...]
@@ -75,6 +94,8 @@ class Sample:
     tok_s: float | None
     turn: Reads
     ever: Reads
+    ahead: Ahead | None = None
+    loading: tuple[int, int] = (0, 0)
 
 
 def _hits(counters: Counters, pin: Counter) -> Hits:
@@ -155,6 +176,8 @@ class Telemetry:
             tok_s=tok_s,
             turn=_reads(delta, per_token),
             ever=_reads(counters),
+            ahead=_ahead(delta, counters),
+            loading=(int(counters[Counter.WARM_DONE]), int(counters[Counter.WARM_TOTAL])),
         )
 
     def trail(self) -> Trail:
@@ -176,6 +199,20 @@ class Telemetry:
             return None, None
         per_token = float(delta[Counter.BYTES_READ]) / more
         return (more / seconds if seconds >= SETTLE_SECONDS else None), per_token
+
+
+def _ahead(delta: Counters, counters: Counters) -> Ahead | None:
+    if not counters[Counter.NEXT_WANTED]:
+        return None
+    return Ahead(
+        found=int(delta[Counter.NEXT_FOUND]),
+        wanted=int(delta[Counter.NEXT_WANTED]),
+        reads=int(delta[Counter.AHEAD_READS]),
+        useful=int(delta[Counter.AHEAD_USEFUL]),
+        wasted=int(delta[Counter.AHEAD_WASTED]),
+        on=bool(counters[Counter.AHEAD_ON]),
+        gain=int(counters[Counter.AHEAD_GAIN]) / 1000,
+    )
 
 
 def _found(cells: Counters) -> Counters:

@@ -145,3 +145,23 @@ def test_the_turns_own_report_is_exact():
     turn = Turn(5, 7, 0.1, 0.1, 1.0, 7.0, Hits(1, 2, 3), Hits(4, 5, 6), 99, 2.0, "eos")
     sampled = Reads(Hits(), Hits(), 1, 12.5)
     assert reads_of(turn, sampled) == Reads(Hits(1, 2, 3), Hits(4, 5, 6), 99, 12.5)
+
+
+def test_look_ahead_is_of_the_turn_and_none_where_nothing_is_foreseen(board):
+    telemetry = Telemetry(board, range(board.layers))
+    assert telemetry.sample(live=True).ahead is None
+    board.counters[Counter.NEXT_WANTED] = 10
+    board.counters[Counter.AHEAD_READS] = 5
+    telemetry.begin_turn()
+    board.counters[Counter.NEXT_WANTED] = 18
+    board.counters[Counter.NEXT_FOUND] = 6
+    board.counters[Counter.AHEAD_READS] = 9
+    board.counters[Counter.AHEAD_ON] = 1
+    board.counters[Counter.AHEAD_GAIN] = -50
+    ahead = telemetry.sample(live=True).ahead
+    assert (ahead.found, ahead.wanted, ahead.reads, ahead.on, ahead.gain) == (6, 8, 4, True, -0.05)
+
+
+def test_what_is_loaded_in_the_background(board):
+    board.counters[Counter.WARM_DONE], board.counters[Counter.WARM_TOTAL] = 3, 9
+    assert Telemetry(board, range(board.layers)).sample(live=False).loading == (3, 9)

@@ -1,4 +1,4 @@
-"""Pins that were exchanged, and experts that the cache let go too early."""
+"""Pins that were exchanged, experts that the cache let go too early, and those read ahead."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from textual.content import Content
 
 from colibri_tui.scene import Scene
+from colibri_tui.telemetry import Ahead
 from colibri_tui.trail import Trail
 from colibri_tui.widgets.panes.pane import TextPane
 from engine.board import Tier
@@ -38,6 +39,24 @@ def read_again(trail: Trail) -> list[Again]:
     return [Again(int(distinct[n]) >> 16, int(distinct[n]) & 0xFFFF, int(counts[n])) for n in worst]
 
 
+def ahead_line(ahead: Ahead) -> Content:
+    """How well the next layer's experts are foreseen, and what that is good for."""
+    recall = f"foresaw {ahead.found / ahead.wanted:.0%}" if ahead.wanted else "foresaw nothing yet"
+    if not ahead.reads:
+        return Content.assemble(("look-ahead: ", "bold"), recall, ("; reads nothing", "$text-muted"))
+    gain = (
+        f"{'saves' if ahead.gain >= 0 else 'costs'} {abs(ahead.gain):.0%} of the time"
+        if ahead.on
+        else "not worth it here"
+    )
+    return Content.assemble(
+        ("look-ahead: ", "bold"),
+        recall,
+        f", {ahead.reads:,} read, {ahead.useful:,} used, {ahead.wasted:,} in vain",
+        (f"; {gain}", "$text-muted"),
+    )
+
+
 class SwapsPane(TextPane):
     """The newest exchange first, and what the cache should have kept."""
 
@@ -50,6 +69,11 @@ class SwapsPane(TextPane):
         sample, history = scene.sample, scene.history
         rate = f", {sample.evictions / sample.tokens:.1f} a token" if sample.tokens else ""
         lines = [Content.styled(f"evicted {sample.evictions:,} this answer{rate}", "$text-muted")]
+        done, wanted = sample.loading
+        if done < wanted:
+            lines.append(Content.styled(f"loading favourites in the background: {done:,} of {wanted:,}", "$text-muted"))
+        if sample.ahead is not None:
+            lines.append(ahead_line(sample.ahead))
         again = read_again(scene.trail)
         if again:
             worst = ", ".join(f"L{sample.layers[a.layer]} E{a.expert} {a.times}x" for a in again)
