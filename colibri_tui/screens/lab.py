@@ -244,13 +244,13 @@ def memory_table(curve: MemoryCurve) -> list[Content]:
     """Return the curve as numbers; the present size is marked."""
     policies = list(curve.rates)
     heads = "".join(f"{'optimum' if policy == OPTIMUM else policy:>10}" for policy in policies)
-    lines = [Content.styled(f"   {'slots':>6} {'memory':>9}{heads} {'forecast':>12}", "$text-muted")]
+    lines = [Content.styled(f"   {'slots':>6} {'memory':>9} {'forecast':>12}{heads}", "$text-muted")]
     for n, cap in enumerate(curve.caps):
         rates = "".join(f"{100 * curve.rates[policy][n]:>9.1f}%" for policy in policies)
         speed = curve.tok_s[n] if n < len(curve.tok_s) else None
         forecast = rate(speed) if speed is not None and math.isfinite(speed) else "-"
         here = cap == curve.cap
-        text = f" {'>' if here else ' '} {cap:>6} {size(curve.bytes[n]):>9}{rates} {forecast:>12}"
+        text = f" {'>' if here else ' '} {cap:>6} {size(curve.bytes[n]):>9} {forecast:>12}{rates}"
         lines.append(Content.styled(text, "bold" if here else ""))
     return lines
 

@@ -66,7 +66,7 @@ async def test_numbers_are_one_key_away(scripted):
         assert "You are here: 4 slots a layer, 2.00 GB, policy auto, 55.0 % hits" in on_screen(app)
         await pilot.press("n")
         await pilot.pause()
-        assert " >      4   2.00 GB     50.0%     55.0%     70.0%   2.00 tok/s" in on_screen(app)
+        assert " >      4   2.00 GB   2.00 tok/s     50.0%     55.0%     70.0%" in on_screen(app)
         await pilot.press("2")
         await pilot.pause()
         drawn = on_screen(app)
