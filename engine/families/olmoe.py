@@ -20,12 +20,12 @@ _FLEX_NAMES: dict[Role, str] = {
 
 def spec(config: Config) -> ModelSpec:
     """Read an olmoe config."""
-    return _spec(config, theta=10000.0)
+    return _spec(config, theta=10000.0, eps=1e-5, experts=64, chosen=8)
 
 
 def flex_spec(config: Config) -> ModelSpec:
     """Read a flex_olmo config."""
-    spec = _spec(config, theta=500000.0)
+    spec = _spec(config, theta=500000.0, eps=1e-6, experts=7, chosen=5)
     return replace(
         spec,
         family="flex_olmo",
@@ -34,7 +34,8 @@ def flex_spec(config: Config) -> ModelSpec:
     )
 
 
-def _spec(config: Config, theta: float) -> ModelSpec:
+def _spec(config: Config, *, theta: float, eps: float, experts: int, chosen: int) -> ModelSpec:
+    """The arguments are the family's defaults."""
     heads, head_dim = config.integer("num_attention_heads"), config.head_dim()
     bias = config.flag("attention_bias", False)
     attention = Attention(
@@ -47,14 +48,14 @@ def _spec(config: Config, theta: float) -> ModelSpec:
         out_bias=bias,
         clip=config.number("clip_qkv") if config.has("clip_qkv") else None,
     )
-    router = Router("softmax", config.integer("num_experts_per_tok", 8), config.flag("norm_topk_prob", False))
-    mixture = Mixture(router, config.experts(64), config.integer("intermediate_size"))
+    router = Router("softmax", config.integer("num_experts_per_tok", chosen), config.flag("norm_topk_prob", False))
+    mixture = Mixture(router, config.experts(experts), config.integer("intermediate_size"))
     return ModelSpec(
         family="olmoe",
         vocab=config.integer("vocab_size"),
         hidden=config.integer("hidden_size"),
         layers=(Layer(attention, mixture),) * config.layers(),
-        norm_eps=config.norm_eps(1e-5),
+        norm_eps=config.norm_eps(eps),
         tied=config.flag("tie_word_embeddings", False),
         max_context=config.integer("max_position_embeddings", 4096, high=1 << 31),
         names=STANDARD,

@@ -94,7 +94,7 @@ def _spec(
         )
     mixture = Mixture(
         Router("softmax", config.integer("num_experts_per_tok"), renormalise),
-        config.experts(512),
+        config.experts(512 if family == "qwen3_next" else 256),
         config.integer("moe_intermediate_size"),
         shared_width=config.integer("shared_expert_intermediate_size"),
         shared_gated=True,

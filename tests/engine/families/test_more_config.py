@@ -83,6 +83,16 @@ def test_refusals(name: str, changes: dict[str, Any], said: str) -> None:
     assert str(error.value).isprintable()
 
 
+def test_defaults_of_families_that_share_a_file() -> None:
+    """As transformers' configuration classes have them."""
+    flex = spec_of("flex_olmo", rms_norm_eps=..., num_experts=..., num_experts_per_tok=...)
+    assert (flex.norm_eps, flex.mixture(0).experts, flex.mixture(0).router.top_k) == (1e-6, 7, 5)
+    olmoe = spec_of("olmoe", rms_norm_eps=..., num_experts=..., num_experts_per_tok=...)
+    assert (olmoe.norm_eps, olmoe.mixture(0).experts, olmoe.mixture(0).router.top_k) == (1e-5, 64, 8)
+    assert spec_of("qwen3_next", num_experts=...).mixture(0).experts == 512
+    assert spec_of("qwen3_5_moe_text", num_experts=...).mixture(0).experts == 256
+
+
 def test_gemma_layers() -> None:
     """Every sixth layer sees everything, and the last; those have heads and a rotation of their own."""
     layers = attentions(spec_of("gemma4", num_hidden_layers=8, layer_types=...))
