@@ -82,7 +82,7 @@ class _Cursor:
 
     def string(self) -> str:
         """Return a length-prefixed string."""
-        raw = self.take(self.number("Q"), "a text")
+        raw = bytes(self.take(self.number("Q"), "a text"))  # an error must not hold on to the mapped file
         try:
             return str(raw, "utf-8")
         except UnicodeDecodeError:

@@ -208,5 +208,11 @@ def test_a_file_cut_short(tmp_path: Path) -> None:
     assert "get the file again" in refusal(path)
 
 
+def test_a_tensor_whose_name_is_no_text(tmp_path: Path) -> None:
+    path = g.write(tmp_path / "model.gguf", OLMOE)
+    path.write_bytes(path.read_bytes().replace(b"output_norm", b"output\xffnorm"))
+    assert "a text that is not UTF-8" in refusal(path)
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert "model.gguf" in refusal(tmp_path / "model.gguf")
