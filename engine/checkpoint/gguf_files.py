@@ -9,7 +9,7 @@ from pathlib import Path
 from ..errors import CheckpointError
 from .gguf import TYPES, Gguf
 from .gguf_config import read_config
-from .index import Checkpoint, TensorEntry, refuse_overlaps
+from .index import LFS_POINTER, Checkpoint, TensorEntry, refuse_overlaps, refuse_pointer
 
 SUFFIX = ".gguf"
 _PART = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
@@ -58,6 +58,7 @@ def _read_header(file: Path) -> Gguf:
             mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data,
             memoryview(data) as view,
         ):
+            refuse_pointer(file, data[: len(LFS_POINTER)])
             return Gguf(view, str(file))
     except ValueError:  # an empty file cannot be mapped
         raise CheckpointError(f"{file}: not a GGUF file") from None

@@ -173,10 +173,15 @@ def read_header(file: Path) -> tuple[dict[str, str], list[TensorEntry]]:
     return parse_header(file, size, raw)
 
 
-def header_bytes(file: Path, size: int, start: bytes) -> int:
-    """How long the header is that follows the first 8 bytes of a file; `start`: how a file of `size` bytes begins."""
+def refuse_pointer(file: Path, start: bytes) -> None:
+    """Refuse what stands for a file that was not fetched; `start`: its first bytes."""
     if start == LFS_POINTER:
         raise CheckpointError(f"{file}: a pointer file, not weights; fetch it with `git lfs pull`")
+
+
+def header_bytes(file: Path, size: int, start: bytes) -> int:
+    """How long the header is that follows the first 8 bytes of a file; `start`: how a file of `size` bytes begins."""
+    refuse_pointer(file, start)
     if len(start) < 8:
         raise CheckpointError(f"{file}: only {size} bytes; download it again")
     (length,) = struct.unpack("<Q", start[:8])

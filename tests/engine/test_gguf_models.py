@@ -202,6 +202,12 @@ def test_what_is_no_gguf_file(content: bytes, tmp_path: Path) -> None:
     assert str(path) in refusal(path)
 
 
+def test_a_pointer_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
+    assert "a pointer file, not weights; fetch it with `git lfs pull`" in refusal(path)
+
+
 def test_a_file_cut_short(tmp_path: Path) -> None:
     path = g.write(tmp_path / "model.gguf", OLMOE)
     path.write_bytes(path.read_bytes()[:-100])
