@@ -58,7 +58,7 @@ def chat(ctx: click.Context, model: str | None, plain: bool, profile: str | None
         from .plain import run_plain
 
         return run_plain(start)
-    if not terminal:
+    if not terminal or not sys.stderr.isatty():  # what is drawn goes to the error output
         raise click.ClickException(f"the application needs a terminal; '{NAME} --plain' and '{NAME} run' do not")
     from ..app import ColibriApp
 

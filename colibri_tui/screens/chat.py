@@ -160,7 +160,7 @@ class ChatScreen(ChatTuning):
             self.leave_enlarged()
 
     async def action_interrupt(self) -> None:
-        """Copy what is selected; else stop the answer; else clear the draft; twice, quit."""
+        """Copy what is selected; else stop the answer; else clear the draft; twice, and nothing between, quit."""
         selected = self.get_selected_text() or self.composer.selected_text
         if selected:
             self.clear_selection()
@@ -168,7 +168,7 @@ class ChatScreen(ChatTuning):
             self.copy(selected)
         elif self.conductor.answering:
             self.conductor.stop()
-        elif time.monotonic() - self._interrupted < TWICE_SECONDS:
+        elif not self.composer.text and time.monotonic() - self._interrupted < TWICE_SECONDS:
             await self.app.action_quit()
         else:
             self._interrupted = time.monotonic()

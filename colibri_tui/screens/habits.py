@@ -156,7 +156,7 @@ class ChatHabits(ChatView):
         if word == "all":
             text = "\n\n".join(said.content for said in self.conductor.session.messages)
         elif word:
-            self.notify(f"There is no “{word}” to copy; code, code N or all are", severity="warning")
+            self.notify(f"There is no “{word}” to copy; code, code N or all are", severity="warning", markup=False)
             return
         else:
             chosen = self.transcript.chosen

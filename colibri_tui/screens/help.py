@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+from itertools import zip_longest
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -34,6 +36,8 @@ MOUSE = (
     ("Click on “copy”", "Copy a piece of code"),
 )
 KEY, SLASH = 32, 24
+WIDTH: Final = 96
+"""Columns of the page where there is room."""
 
 
 def key_name(key: str) -> str:
@@ -57,14 +61,18 @@ def keys_of(place: type[DOMNode]) -> list[tuple[str, str]]:
     return [(", ".join(dict.fromkeys(keys)), words) for words, keys in rows.items()]
 
 
-def help_text() -> Content:
-    """Return the whole page."""
+def help_text(width: int = WIDTH) -> Content:
+    """Return the whole page for so many columns: what a key does stays in its own."""
     lines: list[Content] = []
 
     def section(title: str, rows: list[tuple[str, str]], column: int) -> None:
         lines.append(Content.styled(title, "bold $accent"))
+        column = min(column, max(width // 3, 8))
         for left, right in rows:
-            lines.append(Content.assemble((f"  {left.ljust(column)}", "bold"), (f" {right}", "$text-muted")))
+            words = textwrap.wrap(right, max(width - column - 3, 8))
+            lefts = [left] if len(left) <= column else [left, ""]
+            for key, part in zip_longest(lefts, words if len(lefts) == 1 else ["", *words], fillvalue=""):
+                lines.append(Content.assemble((f"  {key.ljust(column)}", "bold"), (f" {part}", "$text-muted")))
         lines.append(Content())
 
     keys = [(key_name(c.key), c.help) for c in COMMANDS if c.key]
@@ -89,3 +97,11 @@ class HelpScreen(ModalScreen[None]):
             page.border_title = "Help"
             page.border_subtitle = "Esc closes"
             yield Static(help_text())
+
+    def on_resize(self) -> None:
+        """Set the page for the width there is."""
+        self.call_after_refresh(self._set)
+
+    def _set(self) -> None:
+        page = self.query_one("#page", VerticalScroll)
+        page.query_one(Static).update(help_text(page.scrollable_content_region.width))

@@ -291,6 +291,13 @@ class TestRefusals:
     def test_the_application_needs_a_terminal(self, refusal: Callable[..., str], model: Path) -> None:
         assert "needs a terminal" in refusal(model, code=1)
 
+    def test_it_draws_on_the_error_output_so_that_is_a_terminal_too(
+        self, refusal: Callable[..., str], model: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("stdin", "stdout"):
+            monkeypatch.setattr(getattr(sys, name), "isatty", lambda: True)
+        assert "needs a terminal" in refusal(model, code=1)
+
 
 class TestHelp:
     def test_every_engine_option_is_listed_and_lossy_ones_say_so(self, home: dict[str, str]) -> None:

@@ -4,6 +4,8 @@ import subprocess
 import sys
 
 import pytest
+from textual.content import Content
+from textual.widgets import Static
 
 from colibri_tui import paths
 from colibri_tui.render.ramps import Depth
@@ -23,6 +25,21 @@ async def test_help_shows_every_key_and_command(scripted):
         assert app.screen is chat(app)
     for words in ("Esc", "/regen", ":more", "/profile [NAME]", "Ctrl+J"):
         assert words in help_text().plain
+
+
+async def test_help_keeps_its_columns_on_a_narrow_screen(scripted):
+    app = scripted()
+    async with app.run_test(size=(60, 24)) as pilot:
+        await pilot.press("f1")
+        await until(lambda: all(line.cell_length <= 54 for line in page(app).split()))
+        starts = [line.plain[:2] for line in page(app).split() if line.plain and line.spans[0].style == "bold"]
+        assert set(starts) == {"  "}
+
+
+def page(app) -> Content:
+    content = app.screen.query_one("#page Static", Static).content
+    assert isinstance(content, Content)
+    return content
 
 
 def test_keys_are_named_as_one_says_them():

@@ -4,6 +4,7 @@ import signal
 
 import psutil
 import pytest
+from textual.widgets._toast import Toast
 
 from colibri_tui import paths
 from colibri_tui.conversations import Conversations
@@ -103,7 +104,22 @@ async def test_control_c_clears_the_draft_and_twice_quits(start):
         await pilot.press("ctrl+z")
         assert chat(app).composer.text == "draft", "clearing can be undone"
         await pilot.press("ctrl+c")
+        assert app.is_running, "what was written since is cleared first"
+        assert chat(app).composer.text == ""
+        await pilot.press("ctrl+c")
         await until(lambda: app._exit)
+
+
+async def test_a_toast_shows_what_was_typed_and_hides_nothing_that_is_being_written(start):
+    app = start()
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
+        await ready(app)
+        await send(pilot, "/copy [/b]")
+        await until(lambda: app.screen.query(Toast))
+        await pilot.pause()
+        toast = app.screen.query_one(Toast)
+        assert "[/b]" in str(toast.render())
+        assert not toast.region.overlaps(chat(app).composer.region)
 
 
 async def test_slash_and_colon_commands(start):
