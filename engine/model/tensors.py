@@ -114,7 +114,7 @@ class Tensors:
             stored = self._dense(name, shape)
         else:
             entry = self.need(name)
-            if entry.shape != (1, *shape):  # some vectors are kept as a matrix of one row
+            if role != "router_bias" or entry.shape != (1, *shape):  # ERNIE keeps it as a matrix of one row
                 expect(entry, entry.dtype, shape)
             stored = PlainRows(float_format(entry), 1, prod(shape), entry)
             self.dense[name] = shape, stored

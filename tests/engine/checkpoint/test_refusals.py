@@ -97,6 +97,15 @@ def test_a_tensor_of_another_shape(name: str, tmp_path: Path) -> None:
     assert "the config calls for BF16 [" in text
 
 
+@pytest.mark.parametrize("name", [NORM, ROUTER])
+def test_a_tensor_with_a_dimension_too_many(name: str, tmp_path: Path) -> None:
+    def change(drawn: Drawn) -> None:
+        dtype, values = drawn[name]
+        drawn[name] = (dtype, values[None])
+
+    assert f"tensor {name} is BF16 [1, " in refusal(rewritten(tmp_path / "model", change))
+
+
 @pytest.mark.parametrize("name", ["model.embed_tokens.weight", NORM, ROUTER])
 def test_a_dtype_that_is_not_computed_with(name: str, tmp_path: Path) -> None:
     folder = write(tmp_path / "model", OLMOE)
