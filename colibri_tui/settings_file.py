@@ -65,7 +65,7 @@ def changed_text(text: str, table: str, key: str, value: Any) -> str:
 def toml(value: Any) -> str:
     """Return a text, number or truth value as TOML writes it."""
     if isinstance(value, float) and math.isinf(value):
-        return "inf"
+        return "inf" if value > 0 else "-inf"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
