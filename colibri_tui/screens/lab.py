@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import ScrollableContainer, Vertical
 from textual.content import Content
 from textual.getters import query_one
 from textual.screen import Screen
@@ -76,7 +76,7 @@ class LabScreen(Screen[None]):
         yield Static(id="head")
         with Vertical(id="body"):
             yield PlotWidget(allow_pan_and_zoom=False)
-            with VerticalScroll(id="numbers"):
+            with ScrollableContainer(id="numbers"):
                 yield Static(id="table")
         yield Static(id="told")
         yield Footer(compact=True, show_command_palette=False)
@@ -243,10 +243,10 @@ class LabScreen(Screen[None]):
 def memory_table(curve: MemoryCurve) -> list[Content]:
     """Return the curve as numbers; the present size is marked."""
     policies = list(curve.rates)
-    heads = "".join(f"{'optimum' if policy == OPTIMUM else policy:>10}" for policy in policies)
+    heads = "".join(f"{'optimum' if policy == OPTIMUM else policy:>8}" for policy in policies)
     lines = [Content.styled(f"   {'slots':>6} {'memory':>9} {'forecast':>12}{heads}", "$text-muted")]
     for n, cap in enumerate(curve.caps):
-        rates = "".join(f"{100 * curve.rates[policy][n]:>9.1f}%" for policy in policies)
+        rates = "".join(f"{100 * curve.rates[policy][n]:>7.1f}%" for policy in policies)
         speed = curve.tok_s[n] if n < len(curve.tok_s) else None
         forecast = rate(speed) if speed is not None and math.isfinite(speed) else "-"
         here = cap == curve.cap

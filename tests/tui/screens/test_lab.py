@@ -66,7 +66,7 @@ async def test_numbers_are_one_key_away(scripted):
         assert "You are here: 4 slots a layer, 2.00 GB, policy auto, 55.0 % hits" in on_screen(app)
         await pilot.press("n")
         await pilot.pause()
-        assert " >      4   2.00 GB   2.00 tok/s     50.0%     55.0%     70.0%" in on_screen(app)
+        assert " >      4   2.00 GB   2.00 tok/s   50.0%   55.0%   70.0%" in on_screen(app)
         await pilot.press("2")
         await pilot.pause()
         drawn = on_screen(app)
@@ -79,6 +79,17 @@ async def test_numbers_are_one_key_away(scripted):
         await pilot.press("escape")
         await pilot.pause()
         assert app.screen is chat(app)
+
+
+async def test_numbers_that_do_not_fit_scroll_sideways(scripted):
+    app = scripted()
+    async with app.run_test(size=(44, 24)) as pilot:
+        await open_lab(pilot)
+        await pilot.press("n")
+        await pilot.pause()
+        assert "70.0%" not in on_screen(app)
+        await pilot.press("tab", "end", *["right"] * 30)
+        await until(lambda: "70.0%" in on_screen(app))
 
 
 async def test_what_is_not_there_is_said(scripted):
