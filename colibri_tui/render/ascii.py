@@ -14,7 +14,8 @@ from textual.color import Color
 from textual.filter import LineFilter
 
 _PAIRS: Final = (
-    ("─━═┄┈╌▔▁▂▃▄▅▆▇⎯", "-"),
+    ("─┄┈╌▔▁▂▃▄▅▆▇⎯", "-"),
+    ("━═", "="),  # a bar that was filled is not the one to be filled,
     ("│┃║▏▎▍▌▋▊▉▐▕", "|"),
     ("┌┐└┘├┤┬┴┼╭╮╰╯╔╗╚╝╠╣╦╩╬┏┓┗┛┣┫┳┻╋", "+"),
     ("█▓■▮", "#"),
@@ -24,7 +25,7 @@ _PAIRS: Final = (
     ("‹«◀◂", "<"),
     ("↑▲▴▀", "^"),
     ("↓▼▾", "v"),
-    ("→", ">"),
+    ("→↪", ">"),
     ("←⏎", "<"),
     ("✗✘×", "x"),
     ("✓✔", "v"),

@@ -38,8 +38,17 @@ def when(then: float, now: float) -> str:
     if minutes < 24 * 60:
         return f"{minutes / 60:.0f} h"
     if minutes < 7 * 24 * 60:
-        return f"{minutes / (24 * 60):.0f} days"
+        days = round(minutes / (24 * 60))
+        return f"{days} day{'s' * (days > 1)}"
     return time.strftime("%Y-%m-%d", time.localtime(then))
+
+
+def ago(then: float, now: float) -> str:
+    """Return `when` for use in a sentence: 'just now', '3 h ago', 'on 2024-05-06'."""
+    words = when(then, now)
+    if words == "now":
+        return "just now"
+    return f"{words} ago" if " " in words else f"on {words}"
 
 
 def row(summary: ConversationSummary, now: float) -> Content:

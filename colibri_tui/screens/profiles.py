@@ -21,7 +21,7 @@ from textual.widgets.option_list import Option
 from colibri_tui import histories
 from colibri_tui.profiles import check_name, list_profiles
 from colibri_tui.render.clean import clean
-from colibri_tui.screens.conversations import when
+from colibri_tui.screens.conversations import ago
 from engine.errors import EngineError
 
 HINT: Final = "Enter uses it   Ctrl+F freezes or thaws   a new name makes a new one   Esc closes"
@@ -51,7 +51,7 @@ def _details(name: str, key: str, now: float) -> str:
         known = "nothing learned about this model yet"
     else:
         known = f"{summary.selections:,} choices of {summary.experts:,} experts"
-    last = f", last used {when(summary.turns[-1].at, now)} ago" if summary.turns else ""
+    last = f", last used {ago(summary.turns[-1].at, now)}" if summary.turns else ""
     rates = [turn.hit_rate for turn in summary.turns[-20:] if turn.hit_rate is not None]
     hits = f", {100 * sum(rates) / len(rates):.0f} % from memory lately" if rates else ""
     return f"{known}{hits}{last}" + (", frozen: it does not learn" if summary.frozen else "")

@@ -112,7 +112,7 @@ async def test_control_c_clears_the_draft_and_twice_quits(start):
 
 async def test_a_toast_shows_what_was_typed_and_hides_nothing_that_is_being_written(start):
     app = start()
-    async with app.run_test(size=SIZE, notifications=True) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await ready(app)
         await send(pilot, "/copy [/b]")
         await until(lambda: app.screen.query(Toast))

@@ -6,7 +6,7 @@ import pytest
 
 from colibri_tui import paths
 from colibri_tui.conversations import Conversations, ConversationSummary
-from colibri_tui.screens.conversations import ConversationsScreen, row, when
+from colibri_tui.screens.conversations import ConversationsScreen, ago, row, when
 from tests.tui.screens.conftest import chat, load, on_screen, said, until
 
 HOUR = 3600.0
@@ -99,15 +99,26 @@ async def test_deleting_the_one_that_is_shown(scripted, three):
 
 
 @pytest.mark.parametrize(
-    ("ago", "words"), [(0, "now"), (59, "now"), (61, "1 min"), (3 * HOUR, "3 h"), (50 * HOUR, "2 days"), (-5, "now")]
+    ("since", "words", "sentence"),
+    [
+        (0, "now", "just now"),
+        (59, "now", "just now"),
+        (61, "1 min", "1 min ago"),
+        (3 * HOUR, "3 h", "3 h ago"),
+        (25 * HOUR, "1 day", "1 day ago"),
+        (50 * HOUR, "2 days", "2 days ago"),
+        (-5, "now", "just now"),
+    ],
 )
-def test_how_long_ago(ago, words):
-    assert when(1_000_000.0 - ago, 1_000_000.0) == words
+def test_how_long_ago(since, words, sentence):
+    assert when(1_000_000.0 - since, 1_000_000.0) == words
+    assert ago(1_000_000.0 - since, 1_000_000.0) == sentence
 
 
 def test_long_ago_is_a_date():
     then = time.mktime((2024, 5, 6, 12, 0, 0, 0, 0, -1))
     assert when(then, then + 30 * 24 * HOUR) == "2024-05-06"
+    assert ago(then, then + 30 * 24 * HOUR) == "on 2024-05-06"
 
 
 def test_titles_from_outside_are_made_safe():
