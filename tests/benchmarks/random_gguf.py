@@ -8,7 +8,6 @@ vocabulary: ids go in and out.
 
 from __future__ import annotations
 
-import argparse
 import math
 import struct
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from engine.families import read_spec
 from engine.model.spec import DenseMlp
 from tests.oracle.gguf_file import entry, text
 
-from .random_model import ADDED, ROUTINGS, SHAPES, router, sized
+from .random_model import ADDED, router, run, sized
 
 Q4_0, Q8_0, F32 = 2, 8, 0
 KINDS = {"int4": Q4_0, "int8": Q8_0}
@@ -148,17 +147,5 @@ def write(shape: str, fmt_name: str, dst: Path, layers: int | None = None, routi
             file.write(bytes(-file.tell() % 32))
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("shape", choices=SHAPES)
-    parser.add_argument("format", choices=KINDS)
-    parser.add_argument("dst", type=Path)
-    parser.add_argument("--layers", type=int)
-    parser.add_argument("--routing", choices=ROUTINGS, default="uniform")
-    options = parser.parse_args()
-    write(options.shape, options.format, options.dst, options.layers, options.routing)
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, write)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -128,9 +129,9 @@ def write(shape: str, fmt_name: str, dst: Path, layers: int | None = None, routi
             file.write(data.tobytes())
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def run(description: str | None, write: Callable[[str, str, Path, int | None, str], None]) -> None:
+    """The command line of what writes a model."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shape", choices=SHAPES)
     parser.add_argument("format", choices=FORMATS)
     parser.add_argument("dst", type=Path)
@@ -141,4 +142,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, write)

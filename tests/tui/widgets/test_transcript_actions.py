@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from rich.color_triplet import ColorTriplet
 from textual.geometry import Offset, Region
 from textual.selection import SELECT_ALL, Selection
 
@@ -20,15 +19,6 @@ MARKDOWN = "# Head\n\n- **one**\n- two\n\n```python\nx = 1\n\ty = 2\n```\n\n> qu
 def _draw_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no feed wait because this machine was slow with the one before."""
     monkeypatch.setattr(tail_view, "SHARE", 0)
-
-
-def contrast(one: ColorTriplet, other: ColorTriplet) -> float:
-    """Return the contrast ratio of WCAG 2: 1 to 21."""
-    light = []
-    for colour in (one, other):
-        channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour.normalized]
-        light.append(sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), channels, strict=True)))
-    return (max(light) + 0.05) / (min(light) + 0.05)
 
 
 class TestActions:
