@@ -1,9 +1,11 @@
 """The chat without a screen."""
 
 import io
+import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,7 @@ from colibri_tui.plain import PlainChat
 from engine.options import EngineOptions
 from tests.fake_engine import FACTORY, open_engine, write_model
 
+ROOT = Path(__file__).parents[2]
 SHORT = "A short answer.\nOf two lines."
 
 
@@ -127,8 +130,9 @@ def test_the_program_runs_without_a_terminal(tmp_path, how):
         paths.settings_path().parent.mkdir(parents=True)
         paths.settings_path().write_text("[ui]\nplain = true\n")
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], input="hello\n", capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-c", code, *arguments],
+        input="hello\n", capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
     if how == "flag":
         assert done.returncode == 0, done.stderr
         assert done.stdout.splitlines()[:1] + done.stdout.splitlines()[2:] == [
