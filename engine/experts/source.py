@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ..checkpoint.files import ALIGN
 from ..checkpoint.index import TensorEntry
 from ..errors import CheckpointError
-from ..kernels.formats import I4G, I8R, block_bytes, matrix_bytes
+from ..kernels.formats import block_bytes, is_packed, matrix_bytes
 
 Key = tuple[int, int]
 """(layer, expert)."""
@@ -32,8 +32,6 @@ Arrange = Callable[[Sequence[Bytes], Bytes], None]
 
 Formats = tuple[int, int, int]
 """Weight formats of gate, up and down."""
-
-_PACKED = (I8R, I4G)
 
 SMALL_GAP = 1 << 16
 """Bytes between two ranges that are read rather than skipped: a second read takes longer."""
@@ -87,7 +85,7 @@ class ExpertSource:
     @property
     def packed(self) -> bool:
         """Whether the experts take activations quantised to int8: all matrices do, or none."""
-        return next(iter(self.formats.values()))[0] in _PACKED
+        return is_packed(next(iter(self.formats.values()))[0])
 
     def files(self) -> list[Path]:
         """The files that hold experts, each once."""
@@ -115,7 +113,7 @@ class SourceBuilder:
         if layer in self._formats:
             return
         gate, up, down = self._formats[layer] = formats
-        if len({fmt in _PACKED for fmts in self._formats.values() for fmt in fmts}) > 1:
+        if len({is_packed(fmt) for fmts in self._formats.values() for fmt in fmts}) > 1:
             raise CheckpointError(f"layer {layer}: experts are stored in a way that does not go with other layers'")
         self._steps[layer] = (
             block_bytes(gate, self._hidden), block_bytes(up, self._hidden), block_bytes(down, self._width),

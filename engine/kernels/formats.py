@@ -8,6 +8,8 @@ I8R block  [16 f32 row scales][for every 4 columns: 64 B of int8 + 128]; K is pa
 I4G block  for every 64 columns a unit [2 x 16 f16 scales][4 vectors: columns 0..31][4 vectors: columns 32..63];
            a vector covers 8 columns, low nibbles k..k+3, high nibbles k+4..k+7, stored as int4 + 8; a scale
            serves a row and 32 columns; K is padded to a multiple of 64.
+I4G64, I4G128  the same with a scale for 64 or 128 columns: units of 128 or 256 columns, 64 B of scales before their
+           16 or 32 vectors. K is padded to a multiple of 64 here too: the last unit may end early.
 
 Padding is the stored zero (128 or 8) with scale 0 where a whole group is padding: it contributes exactly 0.
 
@@ -34,32 +36,46 @@ F16 = 1
 BF16 = 2
 I8R = 3
 I4G = 4
-F8 = 5
-MX4 = 6
-I4S = 7
-I4Z32 = 8
-I4Z128 = 9
-Q8_0 = 10
-Q4_0 = 11
-Q5_0 = 12
-MXFP4 = 13
-Q4_K = 14
-Q5_K = 15
-Q6_K = 16
-I8S = 17
+I4G64 = 5
+I4G128 = 6
+F8 = 7
+MX4 = 8
+I4S = 9
+I4Z32 = 10
+I4Z128 = 11
+Q8_0 = 12
+Q4_0 = 13
+Q5_0 = 14
+MXFP4 = 15
+Q4_K = 16
+Q5_K = 17
+Q6_K = 18
+I8S = 19
+
+PACKED = (I8R, I4G, I4G64, I4G128)
+"""Formats in blocks of 16 rows."""
+
+INT4 = {32: I4G, 64: I4G64, 128: I4G128}
+"""The packed int4 formats by the columns that share a weight scale."""
 
 ROWS = 16
 """Rows of a block, in every format."""
 
 GROUP = 32
-"""Columns that share an activation scale, and in I4G a weight scale."""
+"""Columns that share an activation scale."""
 
-LAYOUT = {F32: "f32-rows-1", F16: "f16-rows-1", BF16: "bf16-rows-1", I8R: "i8r-r16k4-1", I4G: "i4g-r16k4-1"}
+LAYOUT = {
+    F32: "f32-rows-1", F16: "f16-rows-1", BF16: "bf16-rows-1",
+    I8R: "i8r-r16k4-1", I4G: "i4g-r16k4-1", I4G64: "i4g64-r16k4-1", I4G128: "i4g128-r16k4-1",
+}  # fmt: skip
 """Name and version of each byte layout, for a container's metadata."""
 
 I8R_SCALES = 4 * ROWS
-I4G_UNIT = 576
-"""Bytes of 64 columns of an I4G block: 64 B of scales, 8 vectors of 64 B."""
+I4G_SCALES = 64
+"""Bytes of the two rows of scales that a unit of an int4 block begins with."""
+
+I4G_PAIR = 512
+"""Bytes of 64 columns of an int4 block, without scales."""
 
 
 def itemsize(fmt: int) -> int:
@@ -111,11 +127,21 @@ def row_bytes(fmt: int, k: int) -> int:
     return (k + columns - 1) // columns * unit_bytes(fmt) + (4 if fmt == I8S else 0)
 
 
+def is_packed(fmt: int) -> bool:
+    """Whether a format is one of PACKED: its products take activations quantised to int8."""
+    return I8R <= fmt <= I4G128
+
+
+def unit_shift(fmt: int) -> int:
+    """How often a weight scale of a packed int4 format is shared: by 32 << this many columns."""
+    return fmt - I4G
+
+
 def padded(fmt: int, k: int) -> int:
-    """Columns stored for a row of `k`: packed formats round up to whole groups (I8R) or units (I4G)."""
+    """Columns stored for a row of `k`: packed formats round up, int8 to 32 columns, int4 to 64."""
     if fmt == I8R:
         return -(-k // GROUP) * GROUP
-    if fmt == I4G:
+    if is_packed(fmt):
         return -(-k // 64) * 64
     return k
 
@@ -124,14 +150,15 @@ def block_bytes(fmt: int, k: int) -> int:
     """Bytes of one block of 16 rows of `k` columns: the distance from one block's address to the next."""
     if fmt == I8R:
         return I8R_SCALES + ROWS * padded(fmt, k)
-    if fmt == I4G:
-        return padded(fmt, k) // 64 * I4G_UNIT
+    if is_packed(fmt):
+        pairs, shift = padded(fmt, k) // 64, unit_shift(fmt)
+        return pairs * I4G_PAIR + (((pairs - 1) >> shift) + 1) * I4G_SCALES
     return ROWS * row_bytes(fmt, k)
 
 
 def matrix_bytes(fmt: int, n: int, k: int) -> int:
     """Bytes of a matrix of `n` rows: whole blocks in packed formats, n rows in the others."""
-    if fmt in (I8R, I4G):
+    if is_packed(fmt):
         return -(-n // ROWS) * block_bytes(fmt, k)
     return n * row_bytes(fmt, k)
 

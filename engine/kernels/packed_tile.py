@@ -1,4 +1,4 @@
-"""Products of one packed block of 16 rows (I8R, I4G) with a fixed number of positions.
+"""Products of one packed block of 16 rows with a fixed number of positions.
 
 Every group of 32 columns gives an exact integer for each row and position; it becomes a float, is multiplied by its
 scales and added with one fma. That order does not depend on the number of positions.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .dot import SHORT, group_dots
-from .formats import I4G, I4G_UNIT, I8R_SCALES, Q8_GROUP, Q8_SCALE, ROWS
+from .formats import I4G_PAIR, I4G_SCALES, I8R, I8R_SCALES, Q8_GROUP, Q8_SCALE, ROWS, unit_shift
 from .ir import BYTE, FLOAT, LONG, WORD, Emitter, Value, vector
 
 VECTOR = 64
@@ -72,22 +72,34 @@ class PackedTile:
                 self.accumulate(sums, part, results[later], records[later], None)
         return sums
 
-    def i4g_unit(self, unit: Value, sums: list[Value]) -> list[Value]:
-        """Add unit `unit` (two groups) of an I4G block."""
-        e = self.e
+    def int4_pair(self, fmt: int, pair: Value, sums: list[Value]) -> list[Value]:
+        """Add columns 64 * `pair` .. + 63 of a block of an int4 format."""
+        e, shift = self.e, unit_shift(fmt)
         sums = list(sums)
-        base = e.offset(self.w, unit, I4G_UNIT)
-        self.prefetch(base, I4G_UNIT)
-        records = [self.records(e.b.shl(unit, e.long(1)), group) for group in range(2)]
+        unit = e.b.lshr(pair, e.long(shift))
+        base = e.offset(e.offset(e.offset(self.w, pair, I4G_PAIR), unit, I4G_SCALES), I4G_SCALES)
+        before = e.b.and_(pair, e.long((1 << shift) - 1))  # pairs of the unit
+        scales = e.b.sub(base, e.offset(e.long(I4G_SCALES), before, I4G_PAIR))
+        self.prefetch(e.offset(base, -I4G_SCALES), I4G_SCALES + I4G_PAIR)
+        records = [self.records(e.b.shl(pair, e.long(1)), group) for group in range(2)]
         for part, offset in enumerate(self.parts):
-            starts = [e.offset(e.b.add(base, offset), VECTOR + group * 4 * VECTOR) for group in range(2)]
+            starts = [e.offset(e.b.add(base, offset), group * 4 * VECTOR) for group in range(2)]
             weights = [_Nibbles(e, start, self.rows) for start in starts]
             results = group_dots(e, list(zip(weights, records, strict=True)), 8, self.rows)
-            halves = e.b.add(base, e.b.lshr(offset, e.long(1)))  # 2 bytes a row beside 4 of a stored vector
-            for group in range(2):
-                scale = e.half_to_float(e.load(vector(SHORT, self.rows), e.offset(halves, 2 * ROWS * group)))
+            at = e.b.add(scales, e.b.lshr(offset, e.long(1)))  # 2 bytes a row beside 4 of a stored vector
+            if shift:  # one scale for both
+                second = e.b.lshr(before, e.long(shift - 1))
+                scale = self._scale(e.offset(at, second, 2 * ROWS))
+                both = [scale, scale]
+            else:
+                both = [self._scale(e.offset(at, 2 * ROWS * group)) for group in range(2)]
+            for group, scale in enumerate(both):
                 self.accumulate(sums, part, results[group], records[group], scale)
         return sums
+
+    def _scale(self, at: Value) -> Value:
+        """Weight scales of a part's rows."""
+        return self.e.half_to_float(self.e.load(vector(SHORT, self.rows), at))
 
     def store(self, sums: list[Value], out: Value, scales: Value | None) -> None:
         """Write the sums of every position, times the row scales at `scales` if there are any."""
@@ -136,9 +148,10 @@ def packed_tile(e: Emitter, fmt: int, positions: int, w: Value, k: Value, xs: Va
 
     def product(parts: Sequence[Value]) -> None:
         tile = PackedTile(e, w, x, rows, parts)
-        if fmt == I4G:
-            units = e.b.sdiv(e.offset(k, 63), e.long(64))
-            tile.store(e.loop(e.long(0), units, 1, tile.zeros(), tile.i4g_unit), out, None)
+        if fmt != I8R:
+            pairs = e.b.sdiv(e.offset(k, 63), e.long(64))
+            sums = e.loop(e.long(0), pairs, 1, tile.zeros(), lambda pair, sums: tile.int4_pair(fmt, pair, sums))
+            tile.store(sums, out, None)
             return
         groups = e.b.sdiv(e.offset(k, 31), e.long(32))
         pairs = e.b.and_(groups, e.long(-2))

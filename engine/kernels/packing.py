@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import EngineError
-from .formats import GROUP, I4G, I4G_UNIT, I8R, I8R_SCALES, ROWS, block_bytes, padded
+from .formats import I4G_PAIR, I4G_SCALES, I8R, I8R_SCALES, INT4, ROWS, block_bytes, is_packed, padded, unit_shift
 from .rounding import group_peaks, round_groups
 
 Floats = npt.NDArray[np.float32]
@@ -50,28 +50,30 @@ def quantize_i8r(w: Floats) -> tuple[Int8, Floats]:
     return q, scales
 
 
-def quantize_i4g(w: Floats, divisors: tuple[float, ...] = DIVISORS) -> tuple[Int8, Halves]:
-    """Round float32 [n, k] to int4 -8..7 (in int8 [n, k]) with a float16 scale for 32 columns [n, ceil(k/32)].
+def quantize_int4(w: Floats, group: int, divisors: tuple[float, ...] = DIVISORS) -> tuple[Int8, Halves]:
+    """Round float32 [n, k] to int4 -8..7 (in int8 [n, k]) with a float16 scale for `group` columns [n, ceil(k/group)].
 
-    The value of largest magnitude keeps its sign and becomes about -8, so that all 16 levels are used (as in Q4_0).
-    Raises EngineError if a weight is not finite.
+    group: 32, 64 or 128. The value of largest magnitude keeps its sign and becomes about -8, so that all 16 levels are
+    used (as in Q4_0). Raises EngineError if a weight is not finite.
     """
     n, k = w.shape
-    count = -(-k // GROUP)
+    count = -(-k // group)
     whole: Floats = np.ascontiguousarray(w, np.float32)
-    if k % GROUP:
-        whole = np.pad(whole, ((0, 0), (0, count * GROUP - k)))
+    if k % group:
+        whole = np.pad(whole, ((0, 0), (0, count * group - k)))
     peaks = np.empty(n * count, np.float32)
-    group_peaks(whole.ctypes.data, len(peaks), peaks.ctypes.data)
+    group_peaks(whole.ctypes.data, len(peaks), group, peaks.ctypes.data)
     _check_finite(peaks)
     limit = np.float32(np.finfo(np.float16).max)
     wanted = np.clip(peaks / np.array(divisors, np.float32)[:, None] * np.float32(-1), -limit, limit)
-    candidates = wanted.astype(np.float16)
-    scales = candidates.astype(np.float32)
-    q = np.empty((n, count * GROUP), np.int8)
+    halves = wanted.astype(np.float16)
+    scales = halves.astype(np.float32)
+    q = np.empty((n, count * group), np.int8)
     chosen = np.empty(len(peaks), np.uint8)
-    round_groups(whole.ctypes.data, len(peaks), scales.ctypes.data, len(divisors), q.ctypes.data, chosen.ctypes.data)
-    best = np.take_along_axis(candidates, chosen[None].astype(np.intp), axis=0)
+    round_groups(
+        whole.ctypes.data, len(peaks), group, scales.ctypes.data, len(divisors), q.ctypes.data, chosen.ctypes.data
+    )
+    best = np.take_along_axis(halves, chosen[None].astype(np.intp), axis=0)
     return q[:, :k], best.reshape(n, count)
 
 
@@ -99,42 +101,51 @@ def pack_i8r(q: Int8, scales: Floats) -> Bytes:
     return out
 
 
-def pack_i4g(q: Int8, scales: npt.NDArray[np.floating]) -> Bytes:
-    """Lay out int4 values -8..7 [n, k] and scales [n, ceil(k/32)] as I4G blocks: uint8 [ceil(n/16), block bytes].
+def pack_int4(fmt: int, q: Int8, scales: npt.NDArray[np.floating]) -> Bytes:
+    """Lay out int4 values -8..7 [n, k] and scales [n, ceil(k/group)] as blocks of an int4 format: uint8 [ceil(n/16),
+    block bytes].
 
     Scales are stored as float16; those of another program are kept exactly when float16 can hold them.
     """
     n, k = q.shape
-    words = _blocks_of_words(q, padded(I4G, k))
-    blocks, units = len(words), padded(I4G, k) // 64
+    units, unit_pairs = _units(fmt, k)
+    words = _blocks_of_words(q, units * unit_pairs * 64)
+    blocks = len(words)
     words ^= np.uint32(0x08080808)  # two's complement nibbles to q + 8: the sign bit turns
     words &= np.uint32(0x0F0F0F0F)
-    out = np.empty((blocks, units, I4G_UNIT), np.uint8)
+    out = np.empty((blocks, units, I4G_SCALES + unit_pairs * I4G_PAIR), np.uint8)
     halves = np.zeros((blocks * ROWS, units * 2), np.float16)
     halves[:n, : scales.shape[1]] = scales
     by_unit = halves.reshape(blocks, ROWS, units, 2).transpose(0, 2, 3, 1)
-    out[:, :, :64] = np.ascontiguousarray(by_unit).view(np.uint8).reshape(blocks, units, 64)
-    pairs = words.reshape(blocks, units, 8, 2, ROWS)
+    out[:, :, :I4G_SCALES] = np.ascontiguousarray(by_unit).view(np.uint8).reshape(blocks, units, I4G_SCALES)
+    pairs = words.reshape(blocks, units, unit_pairs * 8, 2, ROWS)
     nibbles = pairs[:, :, :, 0] | (pairs[:, :, :, 1] << np.uint32(4))
-    out[:, :, 64:] = nibbles.view(np.uint8).reshape(blocks, units, 512)
-    return out.reshape(blocks, units * I4G_UNIT)
+    out[:, :, I4G_SCALES:] = nibbles.view(np.uint8).reshape(blocks, units, unit_pairs * I4G_PAIR)
+    return np.ascontiguousarray(out.reshape(blocks, -1)[:, : block_bytes(fmt, k)])
+
+
+def _units(fmt: int, k: int) -> tuple[int, int]:
+    """Units of a row of an int4 format, the last one counted as whole, and 64s of columns in one."""
+    unit_pairs = 1 << unit_shift(fmt)
+    return -(-padded(fmt, k) // (64 * unit_pairs)), unit_pairs
 
 
 def pack(fmt: int, w: Floats, divisors: tuple[float, ...] = DIVISORS) -> Bytes:
-    """Quantise float32 [n, k] and lay it out as blocks of `fmt` (I8R or I4G): uint8 [ceil(n/16), block bytes].
+    """Quantise float32 [n, k] and lay it out as blocks of a packed format: uint8 [ceil(n/16), block bytes].
 
-    divisors: of the scales that are tried for a group of I4G.
+    divisors: of the scales that are tried for a group of int4.
     """
     if fmt == I8R:
         return pack_i8r(*quantize_i8r(w))
-    if fmt == I4G:
-        return pack_i4g(*quantize_i4g(w, divisors))
+    for group, int4 in INT4.items():
+        if fmt == int4:
+            return pack_int4(fmt, *quantize_int4(w, group, divisors))
     raise ValueError(f"format {fmt} is not packed")
 
 
 def unpack(fmt: int, blocks: Bytes, n: int, k: int) -> Floats:
-    """The float32 [n, k] that blocks of `fmt` (I8R or I4G) stand for."""
-    if fmt not in (I8R, I4G):
+    """The float32 [n, k] that blocks of a packed format stand for."""
+    if not is_packed(fmt):
         raise ValueError(f"format {fmt} is not packed")
     count = -(-n // ROWS)
     blocks = np.ascontiguousarray(blocks).reshape(count, block_bytes(fmt, k))
@@ -143,10 +154,14 @@ def unpack(fmt: int, blocks: Bytes, n: int, k: int) -> Floats:
         stored = blocks[:, I8R_SCALES:].reshape(count, -1, ROWS, 4).transpose(0, 2, 1, 3)
         values = stored.reshape(count * ROWS, -1).astype(np.float32) - np.float32(128)
         return (values * row_scales)[:n, :k]
-    units = blocks.reshape(count, -1, I4G_UNIT)
-    halves = np.ascontiguousarray(units[:, :, :64]).view(np.float16).reshape(count, -1, ROWS)
+    units, unit_pairs = _units(fmt, k)
+    size = units * (I4G_SCALES + unit_pairs * I4G_PAIR)
+    if blocks.shape[1] < size:
+        blocks = np.pad(blocks, ((0, 0), (0, size - blocks.shape[1])))
+    whole = blocks.reshape(count, units, -1)
+    halves = np.ascontiguousarray(whole[:, :, :I4G_SCALES]).view(np.float16).reshape(count, -1, ROWS)
     scales = halves.transpose(0, 2, 1).reshape(count * ROWS, -1, 1).astype(np.float32)
-    packed = units[:, :, 64:].reshape(count, -1, 8, ROWS, 4)
+    packed = whole[:, :, I4G_SCALES:].reshape(count, -1, 8, ROWS, 4)
     stored = np.stack((packed & 15, packed >> 4), axis=3).transpose(0, 4, 1, 2, 3, 5)
-    values = stored.reshape(count * ROWS, -1, GROUP).astype(np.float32) - np.float32(8)
+    values = stored.reshape(count * ROWS, -1, 32 * unit_pairs).astype(np.float32) - np.float32(8)
     return (values * scales).reshape(count * ROWS, -1)[:n, :k]

@@ -17,7 +17,21 @@ from numba.extending import intrinsic, register_jitable
 from . import formats
 from .addresses import load_f32, load_u8, load_u16, store_f32
 from .decoders import DECODERS
-from .formats import BF16, F16, F32, GROUP, I4G, I4G_UNIT, I8R, I8R_SCALES, ROWS, unit_columns
+from .formats import (
+    BF16,
+    F16,
+    F32,
+    I4G128,
+    I4G_PAIR,
+    I4G_SCALES,
+    I8R,
+    I8R_SCALES,
+    PACKED,
+    ROWS,
+    is_packed,
+    unit_columns,
+    unit_shift,
+)
 from .ir import FLOAT, VOID, WORD, Emitter, Value, function
 from .isa import TARGET, Target
 from .packed_tile import packed_tile
@@ -29,10 +43,12 @@ matrix_bytes = register_jitable(formats.matrix_bytes)
 row_bytes = register_jitable(formats.row_bytes)
 register_jitable(formats.itemsize)
 register_jitable(formats.padded)
+register_jitable(formats.is_packed)
+register_jitable(formats.unit_shift)
 register_jitable(formats.unit_columns)
 register_jitable(formats.unit_bytes)
 
-FORMATS = (*DECODERS, I8R, I4G)
+FORMATS = (*DECODERS, *PACKED)
 """All weight formats."""
 
 UNIT_FORMATS = tuple(fmt for fmt in DECODERS if unit_columns(fmt) > 1)
@@ -44,7 +60,7 @@ Writer = Callable[[ir.Module, Target, int], Any]
 
 def tile_positions(target: Target, fmt: int) -> tuple[int, ...]:
     """Tile sizes in positions, largest first: as many as there are registers for their sums."""
-    return (8, 4, 1) if target.sums >= 16 and fmt in (I8R, I4G) else (4, 1)
+    return (8, 4, 1) if target.sums >= 16 and is_packed(fmt) else (4, 1)
 
 
 def rows_together(target: Target, fmt: int, positions: int) -> int:
@@ -59,7 +75,7 @@ def write_product(module: ir.Module, target: Target, fmt: int) -> Any:
 
     def tile(positions: int) -> Any:
         def write(e: Emitter, w: Value, rows: Value, k: Value, xs: Value, out: Value) -> None:
-            if fmt in (I8R, I4G):
+            if is_packed(fmt):
                 packed_tile(e, fmt, positions, w, k, xs, out)
             else:
                 row_tile(e, fmt, rows_together(target, fmt, positions), positions, w, rows, k, xs, out)
@@ -159,7 +175,7 @@ def _float_of_bits(typingctx: Any, bits: Any) -> Any:
 @njit(cache=True, nogil=True)
 def embed_row(fmt: int, w: int, row: int, k: int, out: int) -> None:
     """Write float32[k], row `row` of the matrix at `w`, to `out`."""
-    if fmt > I4G:
+    if fmt > I4G128:
         _unpack_row(fmt, w + row * row_bytes(fmt, k), k, out)
         return
     r = row % ROWS
@@ -169,11 +185,13 @@ def embed_row(fmt: int, w: int, row: int, k: int, out: int) -> None:
         if fmt == I8R:
             stored = load_u8(block + I8R_SCALES + c // 4 * 64 + r * 4 + c % 4)
             value = load_f32(block + r * 4) * types.float32(stored - 128)
-        elif fmt == I4G:
-            unit = block + c // 64 * I4G_UNIT
-            byte = load_u8(unit + 64 + c % 64 // 8 * 64 + r * 4 + c % 4)
+        elif is_packed(fmt):
+            shift = unit_shift(fmt)
+            unit = block + (c // 64 >> shift) * (I4G_SCALES + (I4G_PAIR << shift))
+            inside = c - (c // 64 >> shift << shift) * 64
+            byte = load_u8(unit + I4G_SCALES + inside // 8 * 64 + r * 4 + c % 4)
             stored = byte >> 4 if c % 8 >= 4 else byte & 15
-            scale = _half(load_u16(unit + c % 64 // GROUP * 32 + r * 2))
+            scale = _half(load_u16(unit + (inside // 32 >> shift) * 32 + r * 2))
             value = scale * types.float32(stored - 8)
         elif fmt == BF16:
             value = _float_of_bits(load_u16(line + c * 2) << 16)

@@ -16,6 +16,7 @@ from ..board import Board, Counter
 from ..experts.pilot import Foresight
 from ..experts.placement import Placement
 from ..kernels import records as r
+from ..kernels.formats import is_packed
 from ..kernels.quantize import q8_bytes
 from .kv import KVCache
 from .meetings import join
@@ -23,7 +24,7 @@ from .mixers import mixer_of
 from .rope import RopeTable
 from .spec import NORM_BIAS, Activation, DenseMlp, Mixture, ModelSpec, Role, Rope
 from .weights import Matrix, Weights
-from .workspace import Workspace, is_packed
+from .workspace import Workspace
 
 _CLOCKS = {
     **dict.fromkeys((r.ROTATE, r.ATTEND), Counter.ATTENTION_NS),

@@ -13,7 +13,7 @@ from math import prod
 from ..checkpoint.files import same_bytes
 from ..checkpoint.index import Checkpoint, TensorEntry
 from ..errors import CheckpointError
-from ..kernels.formats import I4G, I8R, LAYOUT, matrix_bytes
+from ..kernels.formats import LAYOUT, PACKED, matrix_bytes
 from . import storage
 from .gguf_names import renamed
 from .items import Alternating, Item, KeyUp, Matrix, Packed, ValueUp, Widened
@@ -24,7 +24,7 @@ from .storage.base import PlainRows
 _SCALES = (".scales", "_scales", ".weight_scale", ".weight_scale_inv", ".qs")
 """What names of scales that belong to quantised weights end in."""
 
-PACKED_SUFFIX = {fmt: f".{LAYOUT[fmt]}" for fmt in (I8R, I4G)}
+PACKED_SUFFIX = {fmt: f".{LAYOUT[fmt]}" for fmt in PACKED}
 """What a container appends to the name of a tensor it keeps in a kernel's layout."""
 
 

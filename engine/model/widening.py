@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..experts.source import Bytes, ExpertSource, Key
-from ..kernels.formats import I4G, I8R, ROWS, block_bytes, row_bytes
+from ..kernels.formats import ROWS, block_bytes, is_packed, row_bytes
 from ..kernels.packing import unpack
 from ..kernels.rows import unpack_rows
 from .items import Packed, Read
@@ -59,7 +59,7 @@ def expert_rows(
     layer, _ = key
     _, k = shape
     fmt, step, start = source.formats[layer][part], source.steps[layer][part], int(source.parts[key][part])
-    if fmt not in (I8R, I4G):
+    if not is_packed(fmt):
         size = row_bytes(fmt, k)
         at = start + first * size
         return np.array(unpack_rows(fmt, slot[at : at + count * size].reshape(count, size), k))

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..kernels.formats import I4G, I8R
 from ..kernels.memory import Block
 from ..kernels.quantize import q8_bytes
 from ..kernels.records import scratch_bytes
@@ -18,11 +17,6 @@ HEAD_ROWS = 8
 """Rows whose logits are computed at once."""
 
 _ALIGN = 64
-
-
-def is_packed(fmt: int) -> bool:
-    """Whether a weight format takes activations quantised to int8."""
-    return fmt in (I8R, I4G)
 
 
 def distinct_ropes(mixers: list[Mixer]) -> list[Rope]:

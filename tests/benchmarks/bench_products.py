@@ -31,6 +31,7 @@ from tests.engine.kernels import sample_rows
 
 NAMES = {
     "f32": formats.F32, "f16": formats.F16, "bf16": formats.BF16, "i8r": formats.I8R, "i4g": formats.I4G,
+    "i4g64": formats.I4G64, "i4g128": formats.I4G128,
     **sample_rows.NAMES,
 }  # fmt: skip
 SLICE = 32 << 20
@@ -104,7 +105,7 @@ class Case:
         self.bytes = self.blocks * self.block * threads
         self.start = pool.ctypes.data
         x = rng.standard_normal((positions, k)).astype(np.float32)
-        if fmt in (formats.I8R, formats.I4G):
+        if formats.is_packed(fmt):
             q = np.zeros((positions, q8_bytes(k)), np.uint8)
             for j in range(positions):
                 quantize_q8(x[j].ctypes.data, k, q[j].ctypes.data)

@@ -21,7 +21,7 @@ import numpy as np
 from engine.convert.container import header
 from engine.experts.source import merged_bytes
 from engine.families import read_spec
-from engine.kernels.formats import I4G, I4G_UNIT, I8R, I8R_SCALES, LAYOUT, block_bytes
+from engine.kernels.formats import I4G, I4G_PAIR, I4G_SCALES, I8R, I8R_SCALES, LAYOUT, block_bytes
 from engine.model.expert_layouts import merged_name
 from engine.model.spec import DenseMlp
 from engine.model.tensors import PACKED_SUFFIX
@@ -65,8 +65,8 @@ class Noise:
         if fmt == I8R:
             flat[:, :I8R_SCALES].view(np.float32)[:] = sigma / 74
         else:
-            units = flat.reshape(count, -1, I4G_UNIT)
-            units[:, :, :64] = np.full(32, sigma / 4.6, np.float16).view(np.uint8)
+            units = flat.reshape(count, -1, I4G_SCALES + I4G_PAIR)
+            units[:, :, :I4G_SCALES] = np.full(32, sigma / 4.6, np.float16).view(np.uint8)
         return flat
 
 

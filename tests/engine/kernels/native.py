@@ -13,14 +13,13 @@ import numpy as np
 from llvmlite import ir
 
 from engine.kernels import activations, isa, quantize, rounding
-from engine.kernels.formats import BF16, F16, F32, I4G, I8R
+from engine.kernels.formats import BF16, F16, F32, I4G, I4G64, I4G128, I8R, PACKED
 from engine.kernels.ir import FLOAT, LONG, VOID, function
 from engine.kernels.packing import pack, unpack
 from engine.kernels.products import write_product
 from engine.kernels.quantize import q8_bytes
 
-FORMATS = {"f32": F32, "f16": F16, "bf16": BF16, "i8r": I8R, "i4g": I4G}
-PACKED = (I8R, I4G)
+FORMATS = {"f32": F32, "f16": F16, "bf16": BF16, "i8r": I8R, "i4g": I4G, "i4g64": I4G64, "i4g128": I4G128}
 LEVELS = isa.available(isa.FEATURES)
 FUSED = [level for level in LEVELS if isa.target(level, isa.FEATURES).fma]
 
@@ -43,8 +42,8 @@ def write_all(target: isa.Target) -> ir.Module:
         function(module, target, "quantize_q8", 3, VOID, quantize.write_quantize),
         function(module, target, "silu_mul", 4, VOID, activations.write_silu_mul),
         function(module, target, "gelu_mul", 4, VOID, activations.write_gelu_mul),
-        function(module, target, "group_peaks", 3, VOID, rounding.write_group_peaks),
-        function(module, target, "round_groups", 6, VOID, rounding.write_round_groups),
+        function(module, target, "group_peaks", 4, VOID, rounding.write_group_peaks),
+        function(module, target, "round_groups", 7, VOID, rounding.write_round_groups),
         function(module, target, "exp_sub_sum", [LONG, LONG, FLOAT], FLOAT, activations.write_exp_sub_sum),
     ]
     for written in functions:

@@ -14,15 +14,20 @@ from engine.kernels.formats import (
     F16,
     F32,
     I4G,
+    I4G64,
+    I4G128,
     I8R,
+    INT4,
     LAYOUT,
+    PACKED,
     block_bytes,
     itemsize,
     matrix_bytes,
     padded,
 )
 
-shapes = st.tuples(st.integers(1, 40), st.integers(1, 200))
+groups = st.sampled_from(list(INT4))
+shapes = st.tuples(st.integers(1, 40), st.integers(1, 400))
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -37,17 +42,17 @@ def test_int8_integers_survive_packing_exactly(shape, seed):
     np.testing.assert_array_equal(packing.unpack(I8R, blocks, *shape), q * scales[:, None])
 
 
-@given(shapes, seeds)
-@settings(deadline=None, max_examples=40)
-def test_int4_integers_survive_packing_exactly(shape, seed):
+@given(shapes, seeds, groups)
+@settings(deadline=None, max_examples=60)
+def test_int4_integers_survive_packing_exactly(shape, seed, group):
     rng = np.random.default_rng(seed)
     n, k = shape
     q = rng.integers(-8, 8, shape).astype(np.int8)
-    scales = rng.standard_normal((n, -(-k // 32))).astype(np.float16)
-    blocks = packing.pack_i4g(q, scales)
-    assert blocks.shape == (-(-n // 16), block_bytes(I4G, k))
-    by_column = np.repeat(scales.astype(np.float32), 32, axis=1)[:, :k]
-    np.testing.assert_array_equal(packing.unpack(I4G, blocks, n, k), q * by_column)
+    scales = rng.standard_normal((n, -(-k // group))).astype(np.float16)
+    blocks = packing.pack_int4(INT4[group], q, scales)
+    assert blocks.shape == (-(-n // 16), block_bytes(INT4[group], k))
+    by_column = np.repeat(scales.astype(np.float32), group, axis=1)[:, :k]
+    np.testing.assert_array_equal(packing.unpack(INT4[group], blocks, n, k), q * by_column)
 
 
 def test_int8_layout_to_the_byte():
@@ -68,7 +73,7 @@ def test_int4_layout_to_the_byte():
     rng = np.random.default_rng(0)
     q = rng.integers(-8, 8, (17, 100)).astype(np.int8)
     scales = rng.random((17, 4)).astype(np.float16)
-    blocks = packing.pack_i4g(q, scales)
+    blocks = packing.pack_int4(I4G, q, scales)
     assert blocks.shape == (2, 2 * 576)
     for row, column in [(0, 0), (3, 5), (15, 63), (16, 64), (16, 99), (9, 31), (9, 32)]:
         unit = blocks[row // 16, column // 64 * 576 :]
@@ -79,6 +84,21 @@ def test_int4_layout_to_the_byte():
         assert stored == scales[row, column // 32]
     assert not blocks[1, 2:32].any()  # scales of rows beyond n
     assert (blocks[1, 64 + 4 : 128] == 0x88).all()  # their weights: stored zeros
+
+
+def test_layout_of_larger_groups_to_the_byte():
+    rng = np.random.default_rng(0)
+    q = rng.integers(-8, 8, (17, 300)).astype(np.int8)
+    scales = rng.random((17, 3)).astype(np.float16)
+    blocks = packing.pack_int4(I4G128, q, scales)
+    unit = 64 + 32 * 64  # of 256 columns
+    assert blocks.shape == (2, unit + 64 + 8 * 64)
+    for row, column in [(0, 0), (5, 13), (15, 255), (16, 130), (3, 256), (16, 299)]:
+        start, inside = column // 256 * unit, column % 256
+        byte = blocks[row // 16, start + 64 + inside // 8 * 64 + row % 16 * 4 + column % 4]
+        assert (byte >> 4 if column % 8 >= 4 else byte & 15) == int(q[row, column]) + 8
+        at = start + inside // 128 * 32 + row % 16 * 2
+        assert blocks[row // 16, at : at + 2].view(np.float16)[0] == scales[row, column // 128]
 
 
 def test_int8_rule():
@@ -118,31 +138,31 @@ def test_int4_values_that_fit_the_grid_are_kept_exactly():
     np.testing.assert_array_equal(packing.unpack(I4G, packing.pack(I4G, w), 16, 64), w)
 
 
-@given(shapes, seeds)
-@settings(deadline=None, max_examples=40)
-def test_int4_rounding_equals_numpy(shape, seed):
+@given(shapes, seeds, groups)
+@settings(deadline=None, max_examples=60)
+def test_int4_rounding_equals_numpy(shape, seed, group):
     n, k = shape
     w = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
     w.flags.writeable = False
-    padded_w = np.zeros((n, -(-k // 32) * 32), np.float32)
+    padded_w = np.zeros((n, -(-k // group) * group), np.float32)
     padded_w[:, :k] = w
-    groups = padded_w.reshape(-1, 32)
+    groups = padded_w.reshape(-1, group)
     peak = np.take_along_axis(groups, np.abs(groups).argmax(axis=1)[:, None], axis=1)
     candidates = [(peak / np.float32(-divisor)).astype(np.float16) for divisor in packing.DIVISORS]
     rounded = [np.clip(np.rint(groups * (1 / scale.astype(np.float32))), -8, 7) for scale in candidates]
     errors = [((q * s.astype(np.float32) - groups) ** 2).sum(axis=1) for q, s in zip(rounded, candidates, strict=True)]
     best = np.argmin(errors, axis=0)
-    q, scales = packing.quantize_i4g(w)
+    q, scales = packing.quantize_int4(w, group)
     each = np.arange(len(groups))
     chosen = np.stack(candidates)[best, each].reshape(n, -1)
     agree = chosen == scales  # sums of errors taken in another order may choose another of two equally good ones
     assert agree.mean() > 0.99
     expected = np.stack(rounded)[best, each].reshape(n, -1)
-    every = np.repeat(agree, 32, axis=1)[:, :k]
+    every = np.repeat(agree, group, axis=1)[:, :k]
     np.testing.assert_array_equal(q[every], expected[:, :k][every])
 
 
-@pytest.mark.parametrize("fmt", [I8R, I4G])
+@pytest.mark.parametrize("fmt", PACKED)
 def test_zeros_and_tiny_weights(fmt):
     w = np.zeros((3, 40), np.float32)
     w[1] = 1e-30
@@ -159,7 +179,7 @@ def test_int4_weights_beyond_half_precision_saturate():
     assert (values > 4e5).all()
 
 
-@pytest.mark.parametrize("fmt", [I8R, I4G])
+@pytest.mark.parametrize("fmt", PACKED)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_weights_that_are_no_numbers_are_refused(fmt, bad):
     w = np.ones((20, 70), np.float32)
@@ -186,14 +206,19 @@ def test_float_formats_are_not_packed(fmt):
         (I8R, 33, 64, 64 + 16 * 64),
         (I4G, 64, 64, 576),
         (I4G, 65, 128, 2 * 576),
+        (I4G64, 64, 64, 64 + 512),
+        (I4G64, 128, 128, 64 + 2 * 512),
+        (I4G64, 129, 192, 2 * 64 + 3 * 512),
+        (I4G128, 256, 256, 64 + 4 * 512),
+        (I4G128, 300, 320, 2 * 64 + 5 * 512),
     ],
 )
 def test_sizes(fmt, k, columns, block):
     assert padded(fmt, k) == columns
     assert block_bytes(fmt, k) == block
-    rows_of_17 = 2 * block if fmt in (I8R, I4G) else 17 * k * itemsize(fmt)
+    rows_of_17 = 2 * block if fmt in PACKED else 17 * k * itemsize(fmt)
     assert matrix_bytes(fmt, 17, k) == rows_of_17
 
 
 def test_layout_tags_are_distinct():
-    assert len(set(LAYOUT.values())) == len(LAYOUT) == 5
+    assert len(set(LAYOUT.values())) == len(LAYOUT) == 7

@@ -12,12 +12,12 @@ import pytest
 from numba import njit
 
 from engine.kernels import isa, products, quantize
-from engine.kernels.packing import pack_i4g, pack_i8r
+from engine.kernels.packing import pack_i8r, pack_int4
 
 from . import native
 from .native import ARM, FORMATS, FUSED, LEVELS, PACKED, assembly, guarded, library_calls
 
-COLUMNS = [1, 5, 16, 31, 32, 33, 64, 65, 96, 100, 160, 257]
+COLUMNS = [1, 5, 16, 31, 32, 33, 64, 65, 96, 100, 160, 257, 448]
 GUARD = 7.5
 
 
@@ -59,7 +59,7 @@ def test_product_equals_numpy(fmt, k):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("k", [5, 32, 64, 96, 257])
+@pytest.mark.parametrize("k", [5, 32, 64, 96, 449])
 @pytest.mark.parametrize("fmt", FORMATS.values(), ids=FORMATS)
 def test_every_instruction_set_equals_numpy(fmt, k, level):
     kernels = native.kernels(level)
@@ -69,7 +69,7 @@ def test_every_instruction_set_equals_numpy(fmt, k, level):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("k", [33, 64, 100, 160])
+@pytest.mark.parametrize("k", [33, 64, 100, 448])
 @pytest.mark.parametrize("fmt", FORMATS.values(), ids=FORMATS)
 def test_a_position_gets_the_same_bits_in_every_batch(fmt, k, level):
     kernels = native.kernels(level)
@@ -136,7 +136,7 @@ def test_integers_at_the_ends_of_their_ranges_do_not_saturate(fmt, level):
     if fmt == native.I8R:
         blocks = pack_i8r(integers, np.ones(16, np.float32))
     else:
-        blocks = pack_i4g(integers, np.ones((16, 2), np.float16))
+        blocks = pack_int4(fmt, integers, np.ones((16, 2), np.float16))
     got = multiply(kernels, fmt, blocks, 16, k, q)
     np.testing.assert_allclose(got, activations.astype(np.float64) @ integers.T, rtol=1e-6, atol=1e-4)
 
@@ -161,7 +161,7 @@ def test_nothing_is_read_beyond_weights_and_activations(fmt, k, rows):
 
 
 @pytest.mark.parametrize("fmt", FORMATS.values(), ids=FORMATS)
-@pytest.mark.parametrize("k", [33, 64, 96])
+@pytest.mark.parametrize("k", [33, 64, 448])
 def test_embed_row_gives_the_stored_row(fmt, k):
     rng = np.random.default_rng(1)
     w, weights = native.store(fmt, rng.standard_normal((37, k)).astype(np.float32), 0 if fmt in PACKED else 1)
