@@ -19,17 +19,21 @@ from .pointers import f32, u32
 _STEPS = ((21, 11), (10, 11), (0, 10))
 """(shift, bits) of the digits of a weight's 32 bits, the highest first."""
 
+_DIGITS = 1 << 11
+"""Values of the longest of those digits."""
+
 
 @inner
-def _sum_from(weights: int, n: int, shift: int, bits: int, prefix: int, above: float, target: float) -> Any:
+def _sum_from(weights: int, n: int, shift: int, bits: int, prefix: int, above: float, target: float, sums: Any) -> Any:
     """Add up the weights whose bits above this digit are `prefix`, by digit, from the highest digit down.
 
     Returns the digit at which the sum, begun with `above`, reaches the target (the lowest that occurs if none does),
-    and the sum before it.
+    and the sum before it. sums: room for them, float64 [1 << bits].
     """
     patterns, values = u32(weights), f32(weights)
-    sums = np.zeros(1 << bits, np.float64)
     mask = (1 << bits) - 1
+    for digit in range(mask + 1):
+        sums[digit] = 0.0
     for i in range(n):
         if patterns[i] >> (shift + bits) == prefix:
             sums[(patterns[i] >> shift) & mask] += values[i]
@@ -44,11 +48,11 @@ def _sum_from(weights: int, n: int, shift: int, bits: int, prefix: int, above: f
 
 
 @inner
-def _nucleus(weights: int, n: int, target: float) -> Any:
+def _nucleus(weights: int, n: int, target: float, sums: Any) -> Any:
     """The smallest weight in the nucleus as bits, the sum of the larger ones, and how many of the equal ones are in."""
     prefix, above = 0, 0.0
     for shift, bits in _STEPS:
-        digit, above = _sum_from(weights, n, shift, bits, prefix, above, target)
+        digit, above = _sum_from(weights, n, shift, bits, prefix, above, target, sums)
         prefix = (prefix << bits) | digit
     patterns, values = u32(weights), f32(weights)
     equal, sum_of_equal = 0, above
@@ -78,7 +82,7 @@ def draw(logits: int, n: int, best: float, temperature: float, nucleus: float, u
         total += values[i]
     least, equal, kept = 1, n, total  # the smallest float above 0
     if nucleus < 1.0:
-        least, _, equal, kept = _nucleus(logits, n, nucleus * total)
+        least, _, equal, kept = _nucleus(logits, n, nucleus * total, np.zeros(_DIGITS, np.float64))
     target, running, last = uniform * kept, 0.0, 0
     for i in range(n):
         if patterns[i] < least:

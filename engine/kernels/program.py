@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
 from . import (
     ops_attention,
     ops_basic,
@@ -23,7 +21,7 @@ from . import (
     ops_recurrent,
     ops_routing,
 )
-from .compiled import inner
+from .compiled import inlined, native
 from .pointers import i64
 from .records import (
     ATTEND,
@@ -69,7 +67,7 @@ BOARD_LAYER = 2
 """The board's counter of the layer being computed."""
 
 
-@inner
+@inlined
 def _basic(op: Any, state: Any, sync: int, scratch: int) -> None:
     if op.code == EMBED:
         ops_basic.embed(op, state, sync)
@@ -87,7 +85,7 @@ def _basic(op: Any, state: Any, sync: int, scratch: int) -> None:
         ops_basic.cap(op, state, sync)
 
 
-@inner
+@inlined
 def _mixture(op: Any, m: Any, state: Any, sync: int, scratch: int) -> None:
     if op.code == ROUTE:
         ops_routing.route(m, state, sync, scratch)
@@ -101,7 +99,7 @@ def _mixture(op: Any, m: Any, state: Any, sync: int, scratch: int) -> None:
         ops_experts.combine(m, state, sync, scratch)
 
 
-@inner
+@inlined
 def _latent(op: Any, tables: Any, state: Any, sync: int, scratch: int, threads: int) -> None:
     if op.code == LATENT_STORE:
         ops_latent.store(tables.latents[op.index], state, sync)
@@ -117,7 +115,7 @@ def _latent(op: Any, tables: Any, state: Any, sync: int, scratch: int, threads: 
         ops_index.select(tables.indexers[op.index], state, sync, scratch, threads)
 
 
-@inner
+@inlined
 def _recurrent(op: Any, a: Any, state: Any, sync: int, scratch: int) -> None:
     if op.code == DELTA_CONVOLVE:
         ops_recurrent.delta_convolve(a, state, sync)
@@ -127,7 +125,7 @@ def _recurrent(op: Any, a: Any, state: Any, sync: int, scratch: int) -> None:
         ops_recurrent.short_convolve(a, state, sync)
 
 
-@inner
+@inlined
 def _operate(op: Any, tables: Any, state: Any, sync: int, scratch: int, threads: int, number: int) -> None:
     if op.code <= GATE or op.code == SCALE or op.code == SOFT_CAP:
         _basic(op, state, sync, scratch)
@@ -150,7 +148,7 @@ def _operate(op: Any, tables: Any, state: Any, sync: int, scratch: int, threads:
         _mixture(op, tables.mixtures[op.index], state, sync, scratch)
 
 
-@njit(cache=True, nogil=True)
+@native
 def run(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, threads: int, number: int) -> int:
     """Run operations start..end-1; returns the index after the last one run (end, or less after a pause).
 

@@ -141,11 +141,13 @@ def _follow(s: Any, blend: int, needed: Any, pinned: Any, cap: int) -> None:
 @inner
 def _rank(s: Any, blend: int) -> None:
     """Write how much every expert is worth to a blend."""
-    worth = s.values[WORTH]
+    worth, learned = s.values[WORTH], s.values[LEARNED]
     if blend == BLENDS - 1:
-        worth[:] = s.values[LEARNED]
+        for e in range(len(worth)):  # compiling the assignment of an array takes seconds
+            worth[e] = learned[e]
         return
-    worth[:] = 0.0
+    for e in range(len(worth)):
+        worth[e] = 0.0
     for scale in range(SCALES):
         if MIX[blend][scale] > 0.0 and s.sums[NORM + scale] > 0.0:
             share, rates = MIX[blend][scale] / s.sums[NORM + scale], s.values[RATE + scale]

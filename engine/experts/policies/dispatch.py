@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numba import njit
 
-from ...kernels.compiled import inner
+from ...kernels.compiled import inlined, native
 from . import auto, clock, lfru, lfu, lfuda, lru, s3fifo, streak
 from .state import AMONG
 
@@ -25,7 +25,7 @@ CLOCK: Final = 6
 STREAK: Final = 7
 
 
-@inner
+@inlined
 def _chosen(policy: int, s: Any, ids: Any, held: Any) -> None:
     if policy == AUTO:
         auto.chosen(s, ids, held)
@@ -45,7 +45,7 @@ def _chosen(policy: int, s: Any, ids: Any, held: Any) -> None:
         streak.chosen(s, ids, held)
 
 
-@inner
+@inlined
 def _victim(policy: int, s: Any, among: Any) -> int:
     if policy == AUTO:
         return auto.victim(s, among)
@@ -64,7 +64,7 @@ def _victim(policy: int, s: Any, among: Any) -> int:
     return streak.victim(s, among)
 
 
-@inner
+@inlined
 def note(policy: int, s: Any, ids: Any, held: Any) -> None:
     """A token of the running forward chose `ids`, int32, strongest first. They count as held from now on.
 
@@ -75,7 +75,7 @@ def note(policy: int, s: Any, ids: Any, held: Any) -> None:
         held[e] = True
 
 
-@njit(cache=True, nogil=True)
+@native
 def settle(policy: int, s: Any, held: Any, needed: Any, pinned: Any, cap: int) -> None:
     """End a forward: leave in `held` who stays, the pinned and at most `cap` others.
 
