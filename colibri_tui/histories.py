@@ -15,7 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from engine.errors import EngineError
+from engine.experts.followers import MARK
 from engine.experts.history import UsageHistory, faded
+from engine.experts.pair_history import NAME as PAIRS_NAME
+from engine.experts.pair_history import PairHistory
 from engine.experts.usage import Counts, format_usage, glance, read_usage
 from engine.files import FileLock, reason, replace_file
 from engine.routed import Routed, read_routed
@@ -113,10 +116,39 @@ def reset(profile: str, key: str) -> None:
             with FileLock(path.with_name(f"{path.name}.lock")):
                 replace_file(path, b"", path.with_name(f"{path.name}.new"))
             log_path(path).unlink(missing_ok=True)
+            pairs = pairs_path(path)
+            with FileLock(pairs.with_name(f"{pairs.name}.lock")):
+                pairs.unlink(missing_ok=True)
         if memories.is_dir():
             shutil.rmtree(memories)
     except OSError as error:
         raise EngineError(f"{error.filename or path}: cannot be removed ({reason(error)})") from error
+
+
+def pairs_path(path: Path) -> Path:
+    """Return where the pairs lie that go with a history."""
+    return path.with_name(PAIRS_NAME)
+
+
+def is_pairs(file: Path) -> bool:
+    """Whether a file begins like a `.coli_pairs`. Raises EngineError when it cannot be read."""
+    try:
+        with file.open("rb") as stream:
+            return stream.read(len(MARK)) == MARK
+    except OSError as error:
+        raise EngineError(f"{file}: cannot be read ({reason(error)})") from error
+
+
+def add_pairs(profile: str, model: Path, file: Path) -> tuple[int, tuple[str, ...]]:
+    """Add a `.coli_pairs`, ours or colibrì's, to a profile's. Returns its lines, and notices. Raises EngineError."""
+    pairs = open_pairs(pairs_path(usage_path(profile, model_key(model))), read_routed(model), learn=True)
+    added, notices = pairs.add(file)
+    return added, pairs.notices + notices
+
+
+def open_pairs(path: Path, routed: Routed, *, learn: bool) -> PairHistory:
+    """Open a profile's pairs for a model; with `learn`, to add to them."""
+    return PairHistory(path, routed.layers, routed.experts, frozenset(routed.moe_layers), learn=learn, seed=None)
 
 
 def fade(profile: str, key: str, factor: float, model: Path | None) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from colibri_tui.trail import Trail, Words, read_trail
-from engine.board import Board, Counter, LayerCell, Phase, Tier
+from engine.board import Board, Counter, Foreseer, LayerCell, Phase, Tier
 from engine.events import Hits, Turn
 
 Counters = npt.NDArray[np.int64]
@@ -50,17 +50,16 @@ class Reads:
 class Ahead:
     """Look-ahead: how well experts were foreseen, and what became of reads on a guess. Of this turn, but for the last.
 
-    wanted: experts that layers chose and that were to be foreseen from the layer before; found: of them, those that
-    were. reads, useful, wasted: experts read on a guess, those then chosen, those not. on: whether it reads ahead now.
-    gain: share of a token's time that this saved when it was last tried, negative where it cost time.
+    recall: by what foresees, experts that layers chose and that it had named, and all they chose. reads, useful,
+    wasted: experts read on a guess, those then chosen, those not. by: what reads go by now, NONE: nothing is read.
+    gain: share of a token's time that the best way saved when all were last tried, negative where it cost time.
     """
 
-    found: int
-    wanted: int
+    recall: dict[Foreseer, tuple[int, int]]
     reads: int
     useful: int
     wasted: int
-    on: bool
+    by: Foreseer
     gain: float
 
 
@@ -201,16 +200,23 @@ class Telemetry:
         return (more / seconds if seconds >= SETTLE_SECONDS else None), per_token
 
 
+BY = {Foreseer.ROUTER: "router", Foreseer.PAIRS: "pairs", Foreseer.BOTH: "router and pairs"}
+"""What foresees, in words."""
+
+_RECALL = {Foreseer.ROUTER: Counter.NEXT_FOUND, Foreseer.PAIRS: Counter.PAIRS_FOUND}
+"""The counter after it is of what was wanted."""
+
+
 def _ahead(delta: Counters, counters: Counters) -> Ahead | None:
-    if not counters[Counter.NEXT_WANTED]:
+    if not (counters[Counter.NEXT_WANTED] or counters[Counter.PAIRS_WANTED]):
         return None
+    recall = {by: (int(delta[found]), int(delta[found + 1])) for by, found in _RECALL.items()}
     return Ahead(
-        found=int(delta[Counter.NEXT_FOUND]),
-        wanted=int(delta[Counter.NEXT_WANTED]),
+        recall={by: (found, wanted) for by, (found, wanted) in recall.items() if wanted},
         reads=int(delta[Counter.AHEAD_READS]),
         useful=int(delta[Counter.AHEAD_USEFUL]),
         wasted=int(delta[Counter.AHEAD_WASTED]),
-        on=bool(counters[Counter.AHEAD_ON]),
+        by=Foreseer(int(counters[Counter.AHEAD_ON])),
         gain=int(counters[Counter.AHEAD_GAIN]) / 1000,
     )
 

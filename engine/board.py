@@ -39,6 +39,15 @@ class Phase(IntEnum):
     DECODE = 2
 
 
+class Foreseer(IntEnum):
+    """What the next layer's experts are foreseen by."""
+
+    NONE = 0
+    ROUTER = 1  # its own router, applied one layer early
+    PAIRS = 2  # who usually follows those that the present layer chose
+    BOTH = 3  # first whom both name
+
+
 class Counter(IntEnum):
     """Indices into `Board.counters` (int64). They grow from the opening of the model unless said otherwise."""
 
@@ -76,10 +85,12 @@ class Counter(IntEnum):
     AHEAD_READS = 31  # experts read on a guess
     AHEAD_USEFUL = 32  # of them, those the layer then chose; with AHEAD_WASTED what has been decided so far
     AHEAD_WASTED = 33
-    AHEAD_ON = 34  # whether it is looked ahead now, 0 or 1
-    AHEAD_GAIN = 35  # thousandths of a token's time that it saved when it was last tried; may be below 0
+    AHEAD_ON = 34  # what it is looked ahead by now, a `Foreseer`; 0: not
+    AHEAD_GAIN = 35  # thousandths of a token's time that the best way saved when last tried; may be below 0
     WARM_DONE = 36  # of the experts that are pinned or fill the cache at the start, loaded in the background
     WARM_TOTAL = 37
+    PAIRS_FOUND = 38  # those that the choice of the layer before foretold, going by `.coli_pairs`; with look-ahead only
+    PAIRS_WANTED = 39
     ROUTED = 40  # rows ever written to `Board.routes`
 
 

@@ -93,7 +93,7 @@ class Engine:
         )
         routed = routed_of(self.spec, checkpoint.config)
         self.model_type = routed.model_type
-        self._learning = Learning(routed, options)
+        self._learning = Learning(routed, options, folder if folder.is_dir() else folder.parent)
         plan, notices = make_plan(model_needs(self.spec, weights, options, threads), options, self._learning.pinnable)
         for text in (*self._learning.notices, *notices, describe(plan)):
             self._notice(text, progress)
@@ -111,8 +111,11 @@ class Engine:
             opened.callback(self.readers.close)
             self.team = Team(threads)
             opened.callback(self.team.close)
-            placement = self._make_placement(plan)
-            self._learning.attach(self.board, placement, self.readers, weights.experts, plan.pins // plan.slot_bytes)
+            placement = Placement(self.board, plan.slots, plan.slot_bytes, plan.cap, self.spec.top_k, self._policy)
+            pins = plan.pins // plan.slot_bytes
+            self._learning.attach(
+                self.board, placement, self.readers, weights.experts, pins, self.spec.choices(self._top_k)
+            )
             opened.callback(self._learning.close)
             kv = KVCache(self.spec, plan.context, kv_format(options.kv, weights.experts.packed))
             self.model = self._make_model(weights, plan, threads, placement, kv)
@@ -173,9 +176,6 @@ class Engine:
             board.tier[layer, : self.spec.mixture(layer).experts] = Tier.DISK
         return board
 
-    def _make_placement(self, plan: Plan) -> Placement:
-        return Placement(self.board, plan.slots, plan.slot_bytes, plan.cap, self.spec.top_k, self._policy)
-
     def _make_model(self, weights: Weights, plan: Plan, threads: int, placement: Placement, kv: KVCache) -> Model:
         options, spec, source = self._options, self.spec, weights.experts
         self._pilot = Pilot(placement, self.readers, source, self.board)
@@ -189,7 +189,8 @@ class Engine:
             self.board,
             self.team,
             Lossy(options.topk, options.topp),
-            Looking(options.pilot, options.looka),
+            Looking(options.pilot, options.pilot_by, options.looka),
+            self._learning.pairs.guesses,
         )
 
     # text
@@ -359,9 +360,8 @@ class Engine:
 
     def memory_curve(self) -> MemoryCurve:
         """What more or less memory would do, going by the last tokens. From any thread; takes seconds."""
-        spec, placement, plan = self.spec, self.model.placement, self.info.plan
-        widths = [min(spec.mixture(layer).router.top_k, self.info.top_k) for layer in spec.moe_layers]
-        return memory_curve(spec, widths, placement, self.board.counters.copy(), self._policy, plan)
+        widths, plan = [width for width, _ in self.spec.choices(self._top_k).values()], self.info.plan
+        return memory_curve(self.spec, widths, self.model.placement, self.board.counters.copy(), self._policy, plan)
 
     def after_turn(self, computed: int, decode_bytes: int, summary: Turn) -> list[Notice | Repin]:
         """Save what was learned from a turn; returns what is to be told.

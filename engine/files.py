@@ -163,6 +163,12 @@ def _reserve(path: Path, word: str) -> Path:
             return target
 
 
+def skip_line(file: BinaryIO) -> None:
+    """Read on behind the next newline."""
+    while (part := file.readline(1 << 16)) and not part.endswith(b"\n"):
+        pass
+
+
 def reason(error: OSError) -> str:
     """Return why a file operation failed, in the system's words, such as 'No space left on device'."""
     return error.strerror or str(error)

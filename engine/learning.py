@@ -13,6 +13,9 @@ from .errors import EngineError
 from .events import Plan, Repin, Turn
 from .experts.ahead import Ahead
 from .experts.history import UsageHistory
+from .experts.pair_history import NAME as PAIRS_NAME
+from .experts.pair_history import PairHistory
+from .experts.pair_learner import Mixtures, PairLearner
 from .experts.pins import SELECTIONS_MIN, rank
 from .experts.placement import Placement
 from .experts.reader import ReaderPool
@@ -31,9 +34,9 @@ class Learning:
     notices: what a person should know about the histories. pinnable: what there is to pin, for the plan.
     """
 
-    def __init__(self, routed: Routed, options: EngineOptions) -> None:
-        """Raises EngineError when `--pin FILE` cannot be used."""
-        self._routed, self._options = routed, options
+    def __init__(self, routed: Routed, options: EngineOptions, folder: Path) -> None:
+        """folder: the model's. Raises EngineError when `--pin FILE` cannot be used."""
+        self._routed, self._options, self._folder = routed, options, folder
         self.notices: list[str] = []
         self.pinnable = NOTHING_TO_PIN
         self._history: UsageHistory | None = None
@@ -43,15 +46,23 @@ class Learning:
         path = options.usage or options.history
         if path is not None:
             self._history = self._open(Path(path), named=options.usage is not None, learn=options.learn)
+        self._pair_history = self._open_pairs(path, named=options.usage is not None, learn=options.learn)
         if options.pin == "auto" and self._history is not None:
             self._rank_history(self._history)
         elif options.pin != "off":
             self._rank_file(Path(options.pin))
 
     def attach(
-        self, board: Board, placement: Placement, readers: ReaderPool, source: ExpertSource, pin_slots: int
+        self,
+        board: Board,
+        placement: Placement,
+        readers: ReaderPool,
+        source: ExpertSource,
+        pin_slots: int,
+        mixtures: Mixtures,
     ) -> None:
         """Begin: set the board's heat, pin what is ranked highest, fill the cache; both load in the background."""
+        self.pairs = PairLearner(self._pair_history, placement.recent, mixtures)
         self._board, self._placement, self._pin_slots = board, placement, pin_slots
         self.ahead = Ahead(placement, readers, source, board)
         if self._history is not None:
@@ -72,7 +83,7 @@ class Learning:
 
         computed: tokens, the prompt's included. decode_bytes: read for the reply.
         """
-        notices = self._save() + self._log(computed, decode_bytes, summary, plan)
+        notices = self._save() + self._save_pairs() + self._log(computed, decode_bytes, summary, plan)
         exchanges: list[Repin] = []
         if self._repinner is not None:
             try:
@@ -92,6 +103,7 @@ class Learning:
         notices = self._save()
         self.notices.clear()
         self._history = self._open(history, named=False, learn=learn)
+        self.pairs.follow(self._open_pairs(history, named=False, learn=learn))
         self._board.heat[:] = self._history.counts
         if self._repinner is not None:
             self._repinner.restart()
@@ -121,6 +133,20 @@ class Learning:
         self.notices.extend(history.notices)
         return history
 
+    def _open_pairs(self, history: str | Path | None, *, named: bool, learn: bool) -> PairHistory:
+        """The pairs that lie beside a history; beside one that a person named nothing is written."""
+        routed, seed = self._routed, self._folder / PAIRS_NAME
+        pairs = PairHistory(
+            None if history is None else Path(history).with_name(PAIRS_NAME),
+            routed.layers,
+            routed.experts,
+            frozenset(routed.moe_layers),
+            learn=learn and not named,
+            seed=seed if seed.is_file() else None,
+        )
+        self.notices.extend(pairs.notices)
+        return pairs
+
     def _rank_history(self, history: UsageHistory) -> None:
         trusted = history.total >= SELECTIONS_MIN
         self._ranking = rank(history.counts, self._routed.moe_layers) if trusted else []
@@ -145,6 +171,12 @@ class Learning:
             return []
         try:
             return list(self._history.save(self._board.heat))
+        except EngineError as error:
+            return [str(error)]
+
+    def _save_pairs(self) -> list[str]:
+        try:
+            return list(self.pairs.after_turn())
         except EngineError as error:
             return [str(error)]
 

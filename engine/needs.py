@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .experts.couplings import couplings_bytes
+from .experts.guesses import guesses_bytes
 from .experts.policies import state_bytes
 from .experts.reader import READERS
 from .experts.recent import recent_bytes
@@ -28,7 +30,9 @@ def model_needs(spec: ModelSpec, weights: Weights, options: EngineOptions, threa
         top_k=spec.top_k,
         work_fixed=fixed
         + layers * state_bytes(options.policy or "auto", spec.experts)
-        + recent_bytes(layers, spec.top_k),
+        + recent_bytes(layers, spec.top_k)
+        + couplings_bytes(layers, spec.experts)
+        + guesses_bytes(layers, spec.experts),
         work_per_row=per_row,
         max_context=spec.max_context,
     )

@@ -148,6 +148,15 @@ KNOBS: tuple[Knob, ...] = (
         "look one layer ahead and read what it will need, where a trial while answering shows that this saves time",
         "PILOT",
     ),
+    Knob(
+        "pilot_by",
+        "choice",
+        "what look-ahead goes by: the next layer's router, pairs of experts that were learned (.coli_pairs), or both; "
+        "auto: whichever the trial finds fastest",
+        None,
+        auto=True,
+        choices=("router", "pairs", "both"),
+    ),
     Knob("looka", "bool", "measure how well experts can be foreseen one and two layers ahead; reads nothing", "LOOKA"),
     Knob("route_trace", "path", "write every routing decision to this file", "ROUTE_TRACE"),
 )
@@ -176,6 +185,7 @@ class EngineOptions:
     pin_gb: float | None = None
     repin: int = 0
     pilot: bool = False
+    pilot_by: str | None = None
     looka: bool = False
     template: str | None = None
     route_trace: str | None = None

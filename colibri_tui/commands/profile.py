@@ -192,9 +192,17 @@ def decay(name: str, factor: float, model: Path | None) -> None:
 @click.option("--add", is_flag=True, help="also if the profile knows the model already: add the counts")
 @debug_option
 def import_(name: str, file: Path, model: Path, add: bool) -> None:
-    """Take over a history that colibrì or another profile wrote."""
-    from ..histories import add_file
+    """Take over a history (.coli_usage) or pairs (.coli_pairs) that colibrì, another profile or 'trace pairs' wrote.
 
+    Pairs are always added to those that are known.
+    """
+    from ..histories import add_file, add_pairs, is_pairs
+
+    if file.is_file() and is_pairs(file):
+        lines, notices = add_pairs(existing(name), model, file)
+        _tell(notices)
+        click.echo(f"{lines:,} experts with their followers imported into profile {name}")
+        return
     added, notices = add_file(existing(name), model, file, into_empty=not add)
     _tell(notices)
     click.echo(f"{added:,} selections imported into profile {name}")
@@ -223,7 +231,7 @@ def export_(name: str, file: Path, model: Path, force: bool) -> None:
 @debug_option
 def merge(name: str, sources: tuple[str, ...], model: Path, baseline: Path | None) -> None:
     """Add what other profiles or history files counted to profile NAME."""
-    from ..histories import add_file
+    from ..histories import add_file, add_pairs, pairs_path
     from ..profiles import usage_path
 
     name = existing(name)
@@ -233,6 +241,9 @@ def merge(name: str, sources: tuple[str, ...], model: Path, baseline: Path | Non
         added, notices = add_file(name, model, file, baseline=baseline)
         _tell(notices)
         click.echo(f"{_shown(source)}: {added:,} selections added to profile {name}")
+        if baseline is None and source in names and pairs_path(file).is_file():
+            _, notices = add_pairs(name, model, pairs_path(file))
+            _tell(notices)
 
 
 def _summary(name: str, key: str) -> Summary:

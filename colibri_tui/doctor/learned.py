@@ -10,8 +10,8 @@ from engine.experts.usage import read_usage
 from engine.routed import read_routed
 
 from .. import paths
-from ..histories import find_model, summarise
-from ..profiles import list_profiles, models_of
+from ..histories import find_model, open_pairs, pairs_path, summarise
+from ..profiles import list_profiles, models_of, usage_path
 from .findings import Finding, fail, failed, ok, warn
 
 
@@ -28,7 +28,7 @@ def histories() -> Iterator[Finding]:
             except EngineError as error:
                 yield failed("history", error)
     yield ok("histories", f"{sound} readable, {selections:,} choices of experts learned")
-    refused = sorted(paths.profiles_dir().glob("*/*/.coli_usage.*-*"))
+    refused = sorted(paths.profiles_dir().glob("*/*/.coli_*.*-*"))
     if refused:
         yield warn(
             "histories", f"{len(refused)} set aside because they could not be used, such as {refused[0].name} in "
@@ -44,10 +44,11 @@ def _fits(profile: str, key: str) -> Iterator[Finding]:
         return
     routed = read_routed(model)
     usage = read_usage(
-        summarise(profile, key).path, routed.layers, routed.experts, routed.model_type, set(routed.moe_layers)
+        usage_path(profile, key), routed.layers, routed.experts, routed.model_type, set(routed.moe_layers)
     )
-    for notice in usage.notices:
-        yield warn("history", f"{profile}: {notice}", "nothing to do: the next save tidies it up")
+    pairs = open_pairs(pairs_path(usage_path(profile, key)), routed, learn=False)
+    for notice in (*usage.notices, *pairs.notices):
+        yield warn("history", f"{profile}: {notice}", "nothing to do: the next save tidies it up and keeps a copy")
 
 
 def conversations() -> Iterator[Finding]:

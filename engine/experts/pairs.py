@@ -10,7 +10,7 @@ expert. Gates are ignored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ from numba import njit  # isort: skip
 
 from ..errors import EngineError
 from ..files import replace_file
+from .couplings import DISTANCES, FOLLOWERS, format_lines
+from .followers import PairLine
 
-FOLLOWERS = 16
-DISTANCES = 2
 CELLS_MAX = 1 << 28
 """Counters of pairs, 12 bytes each. Kimi-K2, the largest of its kind, needs 18 million."""
 
@@ -60,13 +60,14 @@ class PairCounter:
 
     def format(self) -> bytes:
         """Return the file."""
-        lines = []
+        return format_lines(self._best())
+
+    def _best(self) -> Iterator[PairLine]:
         for layer, distance, expert in np.argwhere(self._counts.any(axis=3)).tolist():
             row, seen = self._counts[layer, distance, expert], self._seen[layer, distance, expert]
             followers = np.flatnonzero(row)
-            best = followers[np.lexsort((seen[followers], -row[followers].astype(np.int64)))][:FOLLOWERS].tolist()
-            lines.append(f"{layer} {distance + 1} {expert} " + " ".join(f"{f}:{row[f]}" for f in best))
-        return "".join(f"{line}\n" for line in [f"COLIPAIRS 1 {len(lines)}", *lines]).encode()
+            best = followers[np.lexsort((seen[followers], -row[followers].astype(np.int64)))][:FOLLOWERS]
+            yield PairLine(layer, distance + 1, expert, list(zip(best.tolist(), row[best].tolist(), strict=True)))
 
 
 def write_pairs(trace: Iterable[Lines], path: Path) -> int:

@@ -1,6 +1,7 @@
 """Look-ahead: while a layer computes, the experts that the next one is expected to choose are read.
 
-What is expected comes from the next layer's own router, applied one layer early (see `model.build`). A guess is read
+What is expected comes from the next layer's own router, applied one layer early (see `model.build`), from who usually
+follows those that the present layer chose (see `guesses`), or from both. A guess is read
 when no reader has anything better to do, into a slot that no forward needs. When the forward reaches the guess's layer
 it takes what it really chose, whatever its state: read already, under way, or not begun, which is an ordinary read
 then. All else expires. Guesses change nothing that is counted, neither hits nor what a policy sees; only when reads
@@ -15,27 +16,35 @@ from threading import Condition
 
 import numpy as np
 
-from ..board import Board, Counter
+from ..board import Board, Counter, Foreseer
 from ..errors import EngineError
 from .placement import EMPTY, Placement
 from .reader import ReaderPool
 from .source import ExpertSource
 
-DISTANCES = 2
+SECOND = len(Foreseer)
+"""Beside the `Foreseer`s: the router again, applied two layers early. Nothing is read for it."""
 
 
 class Foresight:
-    """Where native code writes what it expects of one token: ids int32 [DISTANCES, layers, top_k], by distance - 1 and
-    the layer that is foreseen; kept int32 [DISTANCES, layers]; weights is scratch."""
+    """Where native code writes what it expects of one token, likeliest first.
+
+    ids: int32 [SECOND + 1, layers, 2 * top_k], by `Foreseer` and the layer that is foreseen. kept: int32 [SECOND + 1,
+    layers]. weights is scratch.
+    """
 
     def __init__(self, layers: int, top_k: int) -> None:
-        self.ids = np.zeros((DISTANCES, layers, max(1, top_k)), np.int32)
-        self.kept = np.zeros((DISTANCES, layers), np.int32)
+        self.ids = np.zeros((SECOND + 1, layers, 2 * max(1, top_k)), np.int32)
+        self.kept = np.zeros((SECOND + 1, layers), np.int32)
         self.weights = np.zeros(max(1, top_k), np.float32)
 
-    def of(self, layer: int) -> list[int]:
+    def of(self, by: Foreseer, layer: int) -> list[int]:
         """The experts that the layer before expects of this one, likeliest first."""
-        return [int(expert) for expert in self.ids[0, layer, : self.kept[0, layer]]]
+        return [int(expert) for expert in self.ids[by, layer, : self.kept[by, layer]]]
+
+    def place(self, by: int, layer: int) -> tuple[int, int]:
+        """Addresses of a layer's ids and of their number."""
+        return self.ids[by, layer].ctypes.data, self.kept[by, layer:].ctypes.data
 
 
 class _Stage(Enum):

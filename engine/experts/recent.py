@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .couplings import Rows
 from .trace_reader import LayerTrace
 
 ROOM = 4096
@@ -42,6 +43,13 @@ class RecentChoices:
             layer: self._layer(layer, width, experts, int(counts[layer]))
             for layer, width in zip(layers, widths, strict=True)
         }
+
+    def since(self, layer: int, width: int, count: int) -> Rows:
+        """The rows of a layer from row `count` on (of those ever noted) that are still there; between forwards only."""
+        now = int(self.count[layer])
+        rows = np.arange(max(count if count <= now else 0, now - ROOM), now) % ROOM
+        ids = self.ids[layer, : ROOM * width].reshape(ROOM, width)[rows]
+        return Rows(ids, self.kept[layer, rows], self.clock[layer, rows])
 
     def _layer(self, layer: int, width: int, experts: int, count: int) -> LayerTrace:
         rows = np.arange(count - min(count, ROOM - _IN_FLIGHT), count) % ROOM

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import EngineError
-from ..files import reason
+from ..files import reason, skip_line
 
 Counts = npt.NDArray[np.uint32]
 
@@ -140,7 +140,7 @@ class UsageReader:
         file.seek(0)
         while line := file.readline(LINE_MAX):
             if len(line) == LINE_MAX and not line.endswith(b"\n"):
-                _skip_line(file)
+                skip_line(file)
             elif record := _RECORD.fullmatch(line):
                 self._record(*map(int, record.groups()))
                 continue
@@ -225,12 +225,6 @@ def glance(path: Path) -> Glance:
     except OSError as error:
         raise EngineError(f"{path}: the history cannot be read ({reason(error)})") from error
     return Glance(shape, total, records)
-
-
-def _skip_line(file: BinaryIO) -> None:
-    """Read on behind the next newline."""
-    while (part := file.readline(1 << 16)) and not part.endswith(b"\n"):
-        pass
 
 
 def format_usage(counts: Counts, layers: int, model_type: str) -> bytes:

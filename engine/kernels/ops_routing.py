@@ -28,6 +28,7 @@ from .records import (
     JOBS,
     KEPT_COUNTER,
     MISSES,
+    PAIR_FOLLOWERS,
     PAUSE,
     ROWS,
     SIGMOID,
@@ -37,7 +38,7 @@ from .sync import take
 
 PINNED = 2  # Tier.PIN
 KEPT = 6  # LayerCell.KEPT; KEPT_SUM and KEPT_ROWS follow
-PREVIOUS_FOUND, NEXT_FOUND, SECOND_FOUND = 25, 27, 29  # Counter; what was wanted follows
+PREVIOUS_FOUND, NEXT_FOUND, SECOND_FOUND, PAIRS_FOUND = 25, 27, 29, 38  # Counter; what was wanted follows
 
 
 @inner
@@ -207,12 +208,19 @@ def _log(m: Any, rows: int, ids: Any, kept: Any) -> bool:
 
 
 @inner
+def _among(expert: int, others: Any, count: int) -> bool:
+    found = False
+    for i in range(count):
+        found = found or others[i] == expert
+    return found
+
+
+@inner
 def _common(ids: Any, count: int, others: Any, other_count: int) -> int:
     """How many of `ids` are among `others`."""
     found = 0
     for i in range(count):
-        for j in range(other_count):
-            found += ids[i] == others[j]
+        found += _among(ids[i], others, other_count)
     return found
 
 
@@ -231,6 +239,61 @@ def _measure(m: Any, counters: Any, ids: Any, kept: int) -> None:
     if m.foreseen2 != 0:
         counters[SECOND_FOUND] += _common(ids, kept, i32(m.foreseen2), i32(m.foreseen2_kept)[0])
         counters[SECOND_FOUND + 1] += kept
+    if m.paired != 0 and i32(m.paired_kept)[0] > 0:
+        counters[PAIRS_FOUND] += _common(ids, kept, i32(m.paired), i32(m.paired_kept)[0])
+        counters[PAIRS_FOUND + 1] += kept
+
+
+@inner
+def _pair_up(m: Any, ids: Any, kept: int, scores: int) -> None:
+    """Write whom the next mixture is expected to choose, going by who usually follows `ids`. scores: room for float32.
+
+    A naive Bayes estimate, see experts.guesses: every chosen expert speaks for those it is followed by more often than
+    by others, beside how often they are chosen at all.
+    """
+    if m.next_paired == 0:
+        return
+    guessed = i32(m.next_paired_kept)
+    guessed[0] = 0
+    if i32(m.pair_known)[0] == 0:
+        return
+    followers, weights = i32(m.pair_ids), f32(m.pair_weights)
+    score, base, rest = f32(scores), f32(m.pair_base), f32(m.pair_rest)
+    for e in range(m.next_experts):
+        score[e] = base[e] + np.float32(kept) * rest[e]
+    for i in range(kept):
+        start = ids[i] * PAIR_FOLLOWERS
+        for at in range(start, start + PAIR_FOLLOWERS):
+            if followers[at] >= 0:
+                score[followers[at]] += weights[at]
+    guess = i32(m.next_paired)
+    for place in range(m.next_top_k):
+        best = 0
+        for e in range(1, m.next_experts):
+            if score[e] > score[best]:
+                best = e
+        guess[place] = best
+        score[best] = -math.inf
+    guessed[0] = m.next_top_k
+
+
+@inner
+def _unite(m: Any) -> None:
+    """Put the two guesses about the next mixture together: first whom both name, then the router's, then the pairs'."""
+    if m.both == 0:
+        return
+    first, second, both = i32(m.next_foreseen), i32(m.next_paired), i32(m.both)
+    firsts, seconds, count = i32(m.next_foreseen_kept)[0], i32(m.next_paired_kept)[0], 0
+    for agreed in (1, 0):
+        for i in range(firsts):
+            if _among(first[i], second, seconds) == (agreed == 1):
+                both[count] = first[i]
+                count += 1
+    for j in range(seconds):
+        if not _among(second[j], first, firsts):
+            both[count] = second[j]
+            count += 1
+    i32(m.both_kept)[0] = count
 
 
 @inner
@@ -303,6 +366,8 @@ def union(m: Any, state: Any) -> None:
     expected = 0
     if rows == 1:
         _measure(m, counters, ids, kept[0])
+        _pair_up(m, ids, kept[0], state[EXPERT_COUNT])
+        _unite(m)
         expected = _missing_ahead(m)
     _remember(m, state[CLOCK], rows, ids, kept)
     if misses > 0 or expected > 0 or state[ALWAYS_PAUSE] != 0 or not _log(m, rows, ids, kept):

@@ -144,6 +144,9 @@ INDEXER = np.dtype(
 )  # fmt: skip
 """What selects the keys of one layer, and of those after it that have no indexer."""
 
+PAIR_FOLLOWERS: Final = 16
+"""Followers of an expert that `pair_ids` and `pair_weights` have room for."""
+
 SOFTMAX: Final = 0
 SIGMOID: Final = 1
 CHOSEN: Final = 2
@@ -166,7 +169,13 @@ MIXTURE = np.dtype(
         ("recent_count", "i8"), ("recent_room", "i8"),  # int64 cell: rows ever noted
         ("foreseen", "i8"), ("foreseen_kept", "i8"),  # one token's choice as foreseen a layer earlier, as ids and kept
         ("foreseen2", "i8"), ("foreseen2_kept", "i8"),  # two layers earlier; 0: not foreseen
-        ("ahead", "i8"), ("ahead_kept", "i8"), ("ahead_slots", "i8"),  # the next mixture's `foreseen` and `slot_of`
+        ("paired", "i8"), ("paired_kept", "i8"),  # as pairs of the layer before foresaw it; 0: they did not
+        ("pair_ids", "i8"), ("pair_weights", "i8"), ("pair_base", "i8"), ("pair_rest", "i8"),
+        ("pair_known", "i8"),  # see experts.guesses
+        ("next_experts", "i8"), ("next_top_k", "i8"), ("next_paired", "i8"), ("next_paired_kept", "i8"),
+        ("both", "i8"), ("both_kept", "i8"),  # `next_foreseen` and `next_paired` together; 0: not wanted
+        ("next_foreseen", "i8"), ("next_foreseen_kept", "i8"),
+        ("ahead", "i8"), ("ahead_kept", "i8"), ("ahead_slots", "i8"),  # what to go by, and the next mixture's `slot_of`
         ("log", "i8"), ("log_kept", "i8"), ("logged", "i8"), ("log_room", "i8"),  # as ids and kept; int64 cell; rows
         ("slot_of", "i8"), ("parts", "i8"),  # int32 [experts]; int32 [experts, 3]: gate, up, down inside a slot
         ("arena", "i8"), ("slot_bytes", "i8"),

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..board import Board, Counter
-from ..experts.pilot import Foresight
 from ..experts.placement import Placement
 from ..kernels import records as r
 from ..kernels.formats import is_packed
 from ..kernels.quantize import q8_bytes
+from .foreseeing import Ahead, NextOf, look_ahead
 from .kv import KVCache
 from .meetings import join
 from .mixers import mixer_of
@@ -50,7 +50,7 @@ class Program:
     """The compiled model. Operations up to `body_end` compute a block of rows, the rest the logits of some of them.
 
     combine_after: from the operation after a mixture's UNION to its COMBINE. kept: arrays the records point to.
-    next_of: from a layer to the one whose choices it foresees.
+    next_of: from a layer to what foresees the choices of which other.
     """
 
     ops: npt.NDArray[Any]
@@ -59,19 +59,7 @@ class Program:
     ropes: list[RopeTable]
     combine_after: dict[int, int] = field(default_factory=dict)
     kept: list[npt.NDArray[Any]] = field(default_factory=list)
-    next_of: dict[int, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Ahead:
-    """For programs of one token: mixtures foresee what those one and, with `second`, two further on will choose.
-
-    pause: stop at a mixture whose next one is expected to choose what is not in memory.
-    """
-
-    foresight: Foresight
-    pause: bool
-    second: bool
+    next_of: NextOf = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +81,7 @@ class Builder:
         self, spec: ModelSpec, weights: Weights, space: Workspace, kv: KVCache, placement: Placement, board: Board
     ) -> None:
         self.spec, self.weights, self.space = spec, weights, space
-        self._kv, self._placement, self._board = kv, placement, board
+        self._kv, self.placement, self._board = kv, placement, board
         self._ops: list[dict[str, Any]] = []
         self._records: dict[str, list[dict[str, Any]]] = {name: [] for name in r.TABLE_TYPES}
         self._ropes: dict[int, tuple[Rope, int]] = {}
@@ -101,7 +89,7 @@ class Builder:
         self._combine_after: dict[int, int] = {}
         self._kept: list[npt.NDArray[Any]] = []
         self._ahead: Ahead | None = None
-        self._next_of: dict[int, int] = {}
+        self._next_of: NextOf = {}
         self.source = self.rows("normed", spec.hidden)  # what the sublayer at hand reads
         self.target = self.rows("residual", spec.hidden)  # and where its output goes
         self.mode = r.ADD
@@ -269,9 +257,11 @@ class Builder:
         if apart:
             self.norm("experts_norm", layer, residual, self.source)
             self.quantise(self.source, spec.hidden, [experts])
-        values = self._mixture_record(layer, mixture, lossy, packed)
+        values = self.mixture_record(layer, mixture, lossy, packed)
         if self._ahead is not None:
-            values |= self._look_ahead(layer, lossy, self._ahead)
+            seen, next_of = look_ahead(self, layer, lossy, self._ahead)
+            values |= seen
+            self._next_of |= next_of
         index = self.record("mixtures", values)
         self.emit(r.ROUTE, index=index)
         self.emit(r.UNION, index=index)
@@ -286,43 +276,10 @@ class Builder:
             self.norm("experts_out_norm", layer, self.target, self.target)
             self.norm("shared_out_norm", layer, shared_out, self.target, mode=r.ADD)
 
-    def _look_ahead(self, layer: int, lossy: Lossy, ahead: Ahead) -> dict[str, Any]:
-        """Apply the routers of the next mixtures to this one's input; returns what its own record says of it."""
-        sight, moe = ahead.foresight, self.spec.moe_layers
-        place = moe.index(layer)
-
-        def seen(distance: int, where: int) -> tuple[int, int]:
-            return sight.ids[distance - 1, where].ctypes.data, sight.kept[distance - 1, where:].ctypes.data
-
-        found: dict[str, Any] = {}
-        for distance, name in ((1, "foreseen"), (2, "foreseen2"))[: 1 + ahead.second]:
-            if place >= distance and self._foresees(moe[place - distance]) and self._foresees(layer):
-                found[name], found[f"{name}_kept"] = seen(distance, layer)
-            if place + distance >= len(moe) or not (self._foresees(moe[place + distance]) and self._foresees(layer)):
-                continue
-            target = moe[place + distance]
-            mixture = self.spec.mixture(target)
-            normed, logits = self.rows("ahead_normed", self.spec.hidden), self.rows("ahead_router", mixture.experts)
-            self.norm("post_norm", target, self.rows("residual", self.spec.hidden), normed)
-            self.linear(self.weights.matrix("router", target), normed, logits, scale=mixture.router.logit_scale)
-            values = self._mixture_record(target, mixture, lossy, self.weights.experts.packed)
-            ids, kept = seen(distance, target)
-            values |= {"logits": logits.address, "ids": ids, "kept": kept, "weights": sight.weights.ctypes.data}
-            self.emit(r.ROUTE, index=self.record("mixtures", values))
-            if distance == 1 and ahead.pause:
-                slots = self._placement.slot_of[target].ctypes.data
-                found |= {"ahead": ids, "ahead_kept": kept, "ahead_slots": slots}
-                self._next_of[layer] = target
-        return found
-
-    def _foresees(self, layer: int) -> bool:
-        """Whether a mixture reads what its layer's second norm makes of the residual, with a router in float32."""
-        norms, mixture = self.spec.layers[layer].norms, self.spec.mixture(layer)
-        return norms != "behind" and not mixture.apart and not is_packed(self.weights.matrix("router", layer).fmt)
-
-    def _mixture_record(self, layer: int, mixture: Mixture, lossy: Lossy, packed: bool) -> dict[str, Any]:
+    def mixture_record(self, layer: int, mixture: Mixture, lossy: Lossy, packed: bool) -> dict[str, Any]:
+        """What a record says of a mixture that computes from the source."""
         spec, at, source, router = self.spec, self.space.address, self.weights.experts, mixture.router
-        placement, board, recent = self._placement, self._board, self._placement.recent
+        placement, board, recent = self.placement, self._board, self.placement.recent
         (gate, up, down), (gate_step, up_step, down_step) = source.formats[layer], source.steps[layer]
         place, pairs = spec.moe_layers.index(layer), self.space.rows * spec.top_k
         return {

@@ -12,14 +12,16 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ..board import Board, Counter, Phase
+from ..board import Board, Counter, Foreseer, Phase
+from ..experts.guesses import PairGuesses
 from ..experts.pilot import Foresight
 from ..experts.placement import Choices, Placement
 from ..experts.streaming import Coming, Streamer
 from ..kernels import records as r
 from ..kernels.program import run
 from ..kernels.team import Team
-from .build import Ahead, Builder, Lossy, Program
+from .build import Builder, Lossy, Program
+from .foreseeing import Ahead
 from .kv import KVCache
 from .passage import Passage
 from .spec import ModelSpec
@@ -52,6 +54,7 @@ class Model:
         team: Team,
         lossy: Lossy,
         looking: Looking,
+        guesses: PairGuesses,
     ) -> None:
         self.spec = spec
         self._space, self._board, self._team, self._streamer = space, board, team, streamer
@@ -60,9 +63,9 @@ class Model:
         self._build: Callable[[Lossy, Ahead | None], Program] = lambda lossy, ahead: Builder(
             spec, weights, space, kv, placement, board
         ).build(lossy, ahead)
-        self._foresight = Foresight(len(spec.layers), spec.top_k)
+        self._foresight, self._guesses = Foresight(len(spec.layers), spec.top_k), guesses
         self._looking = looking
-        self.trial = Trial() if looking.pilot else None
+        self.trial = Trial(looking.ways) if looking.pilot else None
         self._limit(lossy)
         self._timespec = np.zeros(2, np.int64)
         self._passage = Passage(board, space, spec.moe_layers, spec.top_k)
@@ -95,16 +98,14 @@ class Model:
 
     def _limit(self, lossy: Lossy) -> None:
         self._program = self._running = self._build(lossy, None)
-        self._ahead: Program | None = None
-        if self._looking.pilot or self._looking.looka:
-            ahead = Ahead(self._foresight, pause=self._looking.pilot, second=self._looking.looka)
-            self._ahead = self._build(lossy, ahead)
+        looka = self._looking.looka
+        ways = [*([Foreseer.NONE] if looka else []), *(self._looking.ways if self._looking.pilot else [])]
+        self._ahead = {by: self._build(lossy, Ahead(self._foresight, self._guesses, by, looka)) for by in ways}
 
     def _choose_program(self, one_token: bool) -> Program:
         """The program that looks ahead, where that is wanted; a whole block is read without guessing."""
-        if not one_token or self._ahead is None:
-            return self._program
-        return self._ahead if self._looking.looka or (self.trial is not None and self.trial.on) else self._program
+        by = self.trial.by if self.trial is not None else Foreseer.NONE
+        return self._ahead.get(by, self._program) if one_token else self._program
 
     def stop(self) -> None:
         """Ask the running forward to end at its next layer."""
@@ -153,7 +154,7 @@ class Model:
     def _note_trial(self, seconds: float) -> None:
         if self.trial is not None:
             self.trial.note(seconds)
-            self._board.counters[Counter.AHEAD_ON] = self.trial.on
+            self._board.counters[Counter.AHEAD_ON] = self.trial.by
             if self.trial.gain is not None:
                 self._board.counters[Counter.AHEAD_GAIN] = round(1000 * self.trial.gain)
 
@@ -187,8 +188,10 @@ class Model:
         experts = self._job_expert[: state[r.JOBS]].copy()
         self._passage.paused(layer, ids[0, : kept[0]])
         waited = int(self._board.counters[Counter.READ_WAIT_NS])
-        target, counter = program.next_of.get(layer), Counter(int(state[r.HIT_COUNTER]))
-        coming = None if target is None else Coming(target, self._foresight.of(target), self.spec.top_k)
+        counter, coming = Counter(int(state[r.HIT_COUNTER])), None
+        if layer in program.next_of:
+            by, target = program.next_of[layer]
+            coming = Coming(target, self._foresight.of(by, target), self.spec.top_k)
         self._streamer.run(layer, experts, Choices(ids, kept), counter, compute, coming)
         self._passage.waited(layer, int(self._board.counters[Counter.READ_WAIT_NS]) - waited)
         return combine

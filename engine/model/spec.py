@@ -273,6 +273,11 @@ class ModelSpec:
         """Indices of the layers with a router."""
         return tuple(index for index, layer in enumerate(self.layers) if isinstance(layer.mlp, Mixture))
 
+    def choices(self, most: int) -> dict[int, tuple[int, int]]:
+        """By layer: how many experts a token chooses there, limited to `most`, and how many there are."""
+        mixtures = {layer: self.mixture(layer) for layer in self.moe_layers}
+        return {layer: (min(one.router.top_k, most), one.experts) for layer, one in mixtures.items()}
+
     def mixture(self, layer: int) -> Mixture:
         """The mixture of a layer that has one."""
         mlp = self.layers[layer].mlp

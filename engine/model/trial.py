@@ -1,4 +1,4 @@
-"""Whether looking ahead pays on this machine: tried in turns with and without it, and decided by the clock.
+"""Which way of looking ahead pays on this machine: all are tried in turns, and none too; the clock decides.
 
 Reading ahead helps where the disk would idle while a layer computes; it hurts where guesses take the place of reads
 that are needed, or where the pauses cost more than they bring. Nobody knows before trying. No token depends on it.
@@ -7,13 +7,16 @@ that are needed, or where the pauses cost more than they bring. Nobody knows bef
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..board import Foreseer
+
 WINDOW = 8
-"""Tokens in a row with or without; the first is not counted."""
+"""Tokens in a row in one way; the first is not counted."""
 
 WINDOWS = 4
-"""Of each kind in a trial."""
+"""Of each way in a trial."""
 
 BETTER = 0.97
 """Looking ahead must save this much of the time."""
@@ -23,22 +26,33 @@ PAUSE = 512
 
 
 class Looking(NamedTuple):
-    """Whether to look ahead: `pilot` to read what is foreseen, where that pays; `looka` to measure what could be."""
+    """Whether to look ahead: `pilot` to read what is foreseen, where that pays; `looka` to measure what could be.
+
+    by: what to go by, the word of an option; None: what pays most.
+    """
 
     pilot: bool = False
+    by: str | None = None
     looka: bool = False
+
+    @property
+    def ways(self) -> list[Foreseer]:
+        """What is to be tried."""
+        return [way for way in Foreseer if way and self.by in (None, way.name.lower())]
 
 
 class Trial:
-    """`on` says whether to look ahead at the next token; `note` after each.
+    """`by` says what to go by at the next token, NONE: do not look ahead; `note` after each.
 
-    gain: share of the time that it saved in the last trial, below 0 if it cost some; None before the first has ended.
+    gain: share of the time that the best way saved in the last trial, below 0 if it cost some; None before the first
+    has ended.
     """
 
-    def __init__(self) -> None:
-        self.on = False
+    def __init__(self, ways: Sequence[Foreseer]) -> None:
+        self._ways = [Foreseer.NONE, *ways]
+        self.by = Foreseer.NONE
         self.gain: float | None = None
-        self._times: dict[bool, list[float]] = {False: [], True: []}
+        self._times: dict[Foreseer, list[float]] = {way: [] for way in self._ways}
         self._count = 0
         self._resting = 0
 
@@ -46,15 +60,22 @@ class Trial:
         """A token took so long."""
         if self._resting:
             self._resting -= 1
+            if not self._resting:
+                self.by = Foreseer.NONE
             return
         if self._count % WINDOW:
-            self._times[self.on].append(seconds)
+            self._times[self.by].append(seconds)
         self._count += 1
-        if self._count == 2 * WINDOWS * WINDOW:
-            without, with_ = (statistics.median(self._times[on]) for on in (False, True))
-            self.gain = 1 - with_ / without
-            self.on = with_ < BETTER * without
-            self._times = {False: [], True: []}
-            self._count, self._resting = 0, PAUSE
-        elif self._count % WINDOW == 0:
-            self.on = not self.on
+        if self._count == len(self._ways) * WINDOWS * WINDOW:
+            self._decide()
+        else:
+            self.by = self._ways[self._count // WINDOW % len(self._ways)]
+
+    def _decide(self) -> None:
+        took = {way: statistics.median(times) for way, times in self._times.items()}
+        without = took.pop(Foreseer.NONE)
+        best = min(took, key=took.__getitem__)
+        self.gain = 1 - took[best] / without
+        self.by = best if took[best] < BETTER * without else Foreseer.NONE
+        self._times = {way: [] for way in self._ways}
+        self._count, self._resting = 0, PAUSE

@@ -11,6 +11,7 @@ import pytest
 
 from colibri_tui import paths, profiles
 from colibri_tui.cli import main
+from colibri_tui.histories import pairs_path
 from colibri_tui.launch import launch
 from engine.events import Hits
 from engine.experts.history import UsageHistory
@@ -19,6 +20,7 @@ from engine.turn_log import LoggedTurn, append_turn, log_path, read_turns
 from tests.oracle.cases import CASES
 
 LAYERS, EXPERTS = 2, 8
+PAIRS = "COLIPAIRS 1 1\n0 1 2 3:4\n"
 
 
 @pytest.fixture(autouse=True)
@@ -136,7 +138,9 @@ def test_reset_forgets_the_history_its_turns_and_the_memories(capsys: pytest.Cap
     memories = paths.conversation_states_dir() / profiles.model_key(model)
     memories.mkdir(parents=True)
     (memories / "1.kv").write_text("x")
+    pairs_path(path).write_text(PAIRS)
     run(capsys, "reset", "chat", "--yes")
+    assert not pairs_path(path).exists()
     assert path.read_bytes() == b""
     assert read_turns(log_path(path)) == []
     assert not memories.exists()
@@ -186,6 +190,19 @@ def test_import_and_export(capsys: pytest.CaptureFixture[str], model: Path, home
     wrong.write_text("-1 99 512\n0 3 5\n")
     assert "99 layers x 512 experts" in run(capsys, "import", "coding", wrong, "--model", model, code=1)
     assert "no such file" in run(capsys, "import", "coding", home / "nowhere", "--model", model, code=1)
+
+
+def test_pairs_are_imported_and_merged(capsys: pytest.CaptureFixture[str], model: Path, home: Path) -> None:
+    path, other = learn("chat", model, counts(l0_1=1)), learn("default", model, counts(l0_1=1))
+    theirs = home / "theirs"
+    theirs.write_text(PAIRS)
+    assert "1 experts with their followers imported" in run(capsys, "import", "chat", theirs, "--model", model)
+    run(capsys, "import", "chat", theirs, "--model", model)
+    assert pairs_path(path).read_text() == "COLIPAIRS 1 1\n0 1 2 3:8\n"
+    run(capsys, "merge", "default", "chat", "--model", model)
+    assert pairs_path(other).read_text() == "COLIPAIRS 1 1\n0 1 2 3:8\n"
+    theirs.write_text("COLIPAIRS 7 1\n0 1 2 3:4\n")
+    assert "version 7" in run(capsys, "import", "chat", theirs, "--model", model, code=1)
 
 
 def test_merge(capsys: pytest.CaptureFixture[str], model: Path, home: Path) -> None:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from colibri_tui.telemetry import Reads, Telemetry, fired_now, reads_of, resident_share
-from engine.board import Board, Counter, Phase, Tier
+from engine.board import Board, Counter, Foreseer, Phase, Tier
 from engine.events import Hits, Turn
 
 
@@ -156,10 +156,13 @@ def test_look_ahead_is_of_the_turn_and_none_where_nothing_is_foreseen(board):
     board.counters[Counter.NEXT_WANTED] = 18
     board.counters[Counter.NEXT_FOUND] = 6
     board.counters[Counter.AHEAD_READS] = 9
-    board.counters[Counter.AHEAD_ON] = 1
+    board.counters[Counter.AHEAD_ON] = Foreseer.PAIRS
     board.counters[Counter.AHEAD_GAIN] = -50
     ahead = telemetry.sample(live=True).ahead
-    assert (ahead.found, ahead.wanted, ahead.reads, ahead.on, ahead.gain) == (6, 8, 4, True, -0.05)
+    assert ahead.recall == {Foreseer.ROUTER: (6, 8)}
+    assert (ahead.reads, ahead.by, ahead.gain) == (4, Foreseer.PAIRS, -0.05)
+    board.counters[Counter.PAIRS_FOUND], board.counters[Counter.PAIRS_WANTED] = 3, 4
+    assert telemetry.sample(live=True).ahead.recall[Foreseer.PAIRS] == (3, 4)
 
 
 def test_what_is_loaded_in_the_background(board):

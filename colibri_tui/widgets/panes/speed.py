@@ -13,6 +13,7 @@ from colibri_tui.render.columns import stacks
 from colibri_tui.render.looks import Looks
 from colibri_tui.render.units import rate, seconds
 from colibri_tui.scene import Scene
+from colibri_tui.telemetry import BY, Ahead
 from colibri_tui.trail import Trail
 from colibri_tui.widgets.panes.pane import TextPane
 from engine.routes import Part
@@ -76,6 +77,13 @@ def slowest(scene: Scene, trail: Trail, looks: Looks) -> Content:
     )  # fmt: skip
 
 
+def ahead_words(ahead: Ahead) -> str:
+    """Return who foresaw how much, and what became of reads on a guess; '' before anything was foreseen."""
+    recall = " ".join(f"{BY[by]} {found / wanted:.0%}" for by, (found, wanted) in ahead.recall.items())
+    reads = f", {ahead.useful:,} of {ahead.reads:,} reads used" if ahead.reads else ""
+    return f"  foreseen: {recall}{reads}" if recall else ""
+
+
 class SpeedPane(TextPane):
     """Tokens a second, and for every one of the last tokens a stack of what its time went to."""
 
@@ -109,6 +117,8 @@ class SpeedPane(TextPane):
             words.append((f"  first token {seconds(turn.ttft_s)}  {turn.tokens} tokens", "$text-muted"))
         elif scene.live:
             words.append((f"  {scene.sample.tokens} tokens", "$text-muted"))
+        if scene.sample.ahead is not None:
+            words.append((ahead_words(scene.sample.ahead), "$text-muted"))
         return Content.assemble(*words)
 
     def _legend(self, trail: Trail, width: int) -> Content:

@@ -8,7 +8,7 @@ import numpy as np
 from textual.content import Content
 
 from colibri_tui.scene import Scene
-from colibri_tui.telemetry import Ahead
+from colibri_tui.telemetry import BY, Ahead
 from colibri_tui.trail import Trail
 from colibri_tui.widgets.panes.pane import TextPane
 from engine.board import Tier
@@ -39,22 +39,17 @@ def read_again(trail: Trail) -> list[Again]:
     return [Again(int(distinct[n]) >> 16, int(distinct[n]) & 0xFFFF, int(counts[n])) for n in worst]
 
 
-def ahead_line(ahead: Ahead) -> Content:
-    """How well the next layer's experts are foreseen, and what that is good for."""
-    recall = f"foresaw {ahead.found / ahead.wanted:.0%}" if ahead.wanted else "foresaw nothing yet"
+def ahead_lines(ahead: Ahead) -> list[Content]:
+    """How well the next layer's experts are foreseen, by what; and what reading them ahead is good for."""
+    recall = ", ".join(f"{BY[by]} {found / wanted:.0%}" for by, (found, wanted) in ahead.recall.items())
+    head = Content.assemble(("look-ahead: ", "bold"), f"foreseen by {recall}" if recall else "foresaw nothing yet")
     if not ahead.reads:
-        return Content.assemble(("look-ahead: ", "bold"), recall, ("; reads nothing", "$text-muted"))
-    gain = (
-        f"{'saves' if ahead.gain >= 0 else 'costs'} {abs(ahead.gain):.0%} of the time"
-        if ahead.on
-        else "not worth it here"
-    )
-    return Content.assemble(
-        ("look-ahead: ", "bold"),
-        recall,
-        f", {ahead.reads:,} read, {ahead.useful:,} used, {ahead.wasted:,} in vain",
-        (f"; {gain}", "$text-muted"),
-    )
+        return [head + Content.styled("; reads nothing", "$text-muted")]
+    gain = "not worth it here"
+    if ahead.by:
+        gain = f"by {BY[ahead.by]}, {'saves' if ahead.gain >= 0 else 'costs'} {abs(ahead.gain):.0%} of the time"
+    reads = f"  {ahead.reads:,} read, {ahead.useful:,} used, {ahead.wasted:,} in vain"
+    return [head, Content.assemble(reads, (f"; {gain}", "$text-muted"))]
 
 
 class SwapsPane(TextPane):
@@ -73,7 +68,7 @@ class SwapsPane(TextPane):
         if done < wanted:
             lines.append(Content.styled(f"loading favourites in the background: {done:,} of {wanted:,}", "$text-muted"))
         if sample.ahead is not None:
-            lines.append(ahead_line(sample.ahead))
+            lines += ahead_lines(sample.ahead)
         again = read_again(scene.trail)
         if again:
             worst = ", ".join(f"L{sample.layers[a.layer]} E{a.expert} {a.times}x" for a in again)
