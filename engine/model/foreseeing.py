@@ -10,7 +10,7 @@ from ..experts.couplings import DISTANCES
 from ..experts.guesses import PairGuesses
 from ..experts.pilot import SECOND, Foresight
 from ..kernels import records as r
-from .workspace import is_packed
+from ..kernels.formats import is_packed
 
 if TYPE_CHECKING:
     from .build import Builder, Lossy
