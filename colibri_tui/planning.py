@@ -120,7 +120,7 @@ def _converted(spec: ModelSpec, weights: Weights, needs: Needs, fmt: str) -> Fac
     jobs = plan_jobs(weights, spec, FORMATS[fmt])
     dense = sum(job.nbytes for job in jobs if job.experts is None)
     mixture = spec.mixture(spec.moe_layers[0])
-    expert = merged_bytes(FORMATS[fmt], spec.hidden, mixture.width)
+    expert = merged_bytes((FORMATS[fmt], FORMATS[fmt]), spec.hidden, mixture.width)
 
     def kv(context: int) -> int:
         return kv_bytes(spec, context, F16)

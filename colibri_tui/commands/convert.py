@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -36,26 +36,35 @@ Tell = Callable[[str, int, int], None]
 @click.argument("dst", required=False, type=click.Path(path_type=Path))
 @click.option("--bits", type=click.Choice(["int4", "int8"]), default="int4", show_default=True,
               help="how experts are kept; int4 takes half the room, int8 stays closest to the source")  # fmt: skip
+@click.option("--group", type=click.Choice(["auto", "32", "64", "128"]), default="auto", show_default=True,
+              help="weights that share a scale in int4: more is smaller and coarser; auto measures it")  # fmt: skip
 @click.option("--check", is_flag=True, help="compare the result with the source on texts, and show errors by layer")
 @click.option("--json", "as_json", is_flag=True, help="print progress and result, one JSON object a line")
 @debug_option
-def convert(src: str, dst: Path | None, bits: str, check: bool, as_json: bool) -> None:
+def convert(src: str, dst: Path | None, bits: str, group: str, check: bool, as_json: bool) -> None:
     """Convert the model SRC into the container DST, which loads faster and takes less room.
 
     SRC is a folder, a GGUF file or a name; DST a new folder (without it: among the models, by SRC's name and the bits).
     A conversion that was interrupted goes on when the same command is given again.
     """
     from engine.convert import convert_model
+    from engine.convert.choice import GROUPS
     from engine.convert.run import RECORD
+
+    from .conversion_report import choices, show_quality
+
+    if group != "auto" and bits == "int8":
+        raise click.UsageError("--group is for int4: int8 has a scale for each row")
 
     source = resolve_model(src)
     target = dst or paths.models_dir() / f"{source.absolute().name.removesuffix('.gguf')}-{bits}"
     if (source / RECORD).is_file():
         click.echo("SRC is a container already: its weights are rounded a second time; take the original", err=True)
+    groups = GROUPS if group == "auto" else (int(group),)
     progress = Progress(sys.stderr)
     tell = json_progress if as_json else progress.show_bytes
     try:
-        record = convert_model(source, target, expert_format=bits, progress=tell)
+        record = convert_model(source, target, expert_format=bits, groups=groups, progress=tell)
         quality = measure(source, target, progress.show) if check else None
     finally:
         progress.clear()
@@ -65,6 +74,8 @@ def convert(src: str, dst: Path | None, bits: str, check: bool, as_json: bool) -
         return
     name = target.name if target.parent == paths.models_dir() else str(target)
     click.echo(clean(f"{target}: {size(disk_use(target))}, verified; open it with '{NAME} {name}'"))
+    for line in choices(record):
+        click.echo(line)
     if quality is not None:
         show_quality(quality, record)
 
@@ -91,30 +102,3 @@ def _prompts(engine: Engine) -> list[list[int]]:
     texts = text_ids(engine) or random_prompts(engine.spec.vocab, PROMPT_TOKENS, PROMPTS)
     length = min(PROMPT_TOKENS, engine.info.context)
     return [ids[:length] for ids in texts[:: max(1, len(texts) // PROMPTS)] if len(ids) > 1]
-
-
-def show_quality(quality: Quality, record: Mapping[str, Any]) -> None:
-    """Print how far the container is from its source, and what rounding cost in each layer."""
-    from rich.console import Console
-    from rich.table import Table
-
-    before, after = quality.perplexity
-    console = Console(highlight=False)
-    console.print(
-        f"\nagainst the source, over {quality.positions:,} positions of the shipped texts:\n"
-        f"  divergence (KL)   {quality.kl:.4f} nats on average, {quality.kl_95:.4f} for the worst twentieth\n"
-        f"  same first choice {quality.agreement:.1%}\n"
-        f"  perplexity        {after:.2f}, the source's is {before:.2f}\n"
-    )
-    table = Table(box=None, padding=(0, 1))
-    for title in ("layer", "experts", "dense, worst tensor"):
-        table.add_column(title, justify="right")
-    layers: dict[str, dict[str, float]] = {}
-    for name, said in record["files"].items():
-        kind, _, layer = name.removesuffix(".safetensors").partition("-")
-        worst = max(said["error"].values(), default=0.0)
-        layers.setdefault(layer.lstrip("0") or "0" if layer.isdigit() else clean(layer), {})[kind] = worst
-    for layer, costs in layers.items():
-        table.add_row(layer, *(f"{costs[kind]:.2%}" if costs.get(kind) else "" for kind in ("experts", "dense")))
-    console.print("error of rounding, relative to the weights (empty: kept as floats)")
-    console.print(table)

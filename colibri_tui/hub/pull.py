@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.checkpoint.index import Checkpoint
-from engine.convert.run import Model, convert_checkpoint, refuse_taken
+from engine.convert.run import Model, convert_checkpoint
 from engine.errors import EngineError
 from engine.families import read_spec
-from engine.files import FileLock, reason, replace_file, sync_folder
+from engine.files import replace_file
 from engine.model.weights import Weights
+from engine.target import put_in_place, refuse_taken, working_on
 
 from ..models import cached_models
 from ..render.units import size
@@ -57,30 +58,17 @@ def pull(request: Request, progress: Progress) -> bool:
     Raises EngineError, before anything large is fetched, for a model that could not be run and for too little room.
     """
     target = request.target.absolute()
-    lock = FileLock(target.with_name(f".{target.name}.pull.lock"))
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not lock.acquire(timeout=0.0):
-            raise EngineError(f"{target}: another colibri-tui is getting it right now; wait for it")
-        try:
-            if is_offline() and request.repo in cached_models():
-                raise EngineError(
-                    f"offline mode is on (HF_HUB_OFFLINE), but {request.repo} is in the hub's cache: open it by that"
-                )
-            progress("asking the hub", 0, 0)
-            listing = list_repository(request.repo, request.revision)
-            if _is_here(target, listing, request):
-                return False
-            refuse_taken(target)
-            _Pull(request, target, listing, progress).run()
-        finally:
-            lock.release()
-        lock.path.unlink(missing_ok=True)
-    except OSError as error:
-        raise EngineError(
-            f"{error.filename or target}: cannot be written ({reason(error)}); what is here is kept, the same command "
-            "goes on from there"
-        ) from None
+    with working_on(target, ".pull.lock", "getting"):
+        if is_offline() and request.repo in cached_models():
+            raise EngineError(
+                f"offline mode is on (HF_HUB_OFFLINE), but {request.repo} is in the hub's cache: open it by that"
+            )
+        progress("asking the hub", 0, 0)
+        listing = list_repository(request.repo, request.revision)
+        if _is_here(target, listing, request):
+            return False
+        refuse_taken(target)
+        _Pull(request, target, listing, progress).run()
     return True
 
 
@@ -150,10 +138,7 @@ class _Pull:
             downloads.close()
         if not self._wanted.is_gguf:
             Checkpoint.open(self._folder)
-        if self._target.is_dir():
-            self._target.rmdir()
-        self._folder.replace(self._target)
-        sync_folder(self._target.parent)
+        put_in_place(self._folder, self._target)
 
     def _convert(self, checkpoint: Checkpoint, expert_format: str) -> None:
         listing = self._listing

@@ -22,13 +22,13 @@ import numpy.typing as npt
 from ..checkpoint.files import ALIGN
 from ..checkpoint.index import Checkpoint
 from ..errors import EngineError
-from ..experts.source import merged_bytes
+from ..experts.source import MergedFormats, merged_bytes
 from ..families import read_spec
 from ..kernels.formats import I4G, I8R, LAYOUT
 from ..kernels.packing import pack
 from ..model.expert_layouts import merged_name
 from ..model.spec import ModelSpec, Role
-from ..model.tensors import PACKED_SUFFIX
+from ..model.tensors import MERGED_LAYOUT, PACKED_SUFFIX
 from ..model.weights import Weights
 
 Floats = npt.NDArray[np.float32]
@@ -127,11 +127,12 @@ def merge(gate: Bytes, up: Bytes, down: Bytes, nbytes: int) -> bytes:
     return merged + bytes(nbytes - len(merged))
 
 
-def expert_header(spec: ModelSpec, layer: int, fmt: int, nbytes: int) -> bytes:
-    """The header of the file with a layer's experts, `nbytes` each."""
-    stem = merged_name(spec.names["expert_gate"]).replace("{L}", str(layer)) + PACKED_SUFFIX[fmt]
+def expert_header(spec: ModelSpec, layer: int, formats: MergedFormats) -> bytes:
+    """The header of the file with a layer's experts."""
+    nbytes, layout = merged_bytes(formats, spec.hidden, spec.mixture(layer).width), MERGED_LAYOUT[formats]
+    stem = f"{merged_name(spec.names['expert_gate'])}.{layout}".replace("{L}", str(layer))
     names = [stem.replace("{E}", str(expert)) for expert in range(spec.mixture(layer).experts)]
-    return header(dict.fromkeys(names, ("U8", (nbytes,), nbytes)), dict.fromkeys(names, LAYOUT[fmt]))
+    return header(dict.fromkeys(names, ("U8", (nbytes,), nbytes)), dict.fromkeys(names, layout))
 
 
 class _Writer:
@@ -143,7 +144,7 @@ class _Writer:
         self._dst, self._spec, self._progress = dst, spec, progress
         self._expert_format, self._dense_format = expert_format, dense_format
         self._width = spec.mixture(spec.moe_layers[0]).width
-        self._expert_bytes = merged_bytes(expert_format, spec.hidden, self._width)
+        self._expert_bytes = merged_bytes((expert_format, expert_format), spec.hidden, self._width)
         self._parts: dict[tuple[int, int], dict[Role, Floats]] = {}
         self._written: set[tuple[int, int]] = set()
         self._dense: dict[str, tuple[str, tuple[int, ...], npt.NDArray[Any]]] = {}
@@ -222,7 +223,7 @@ class _Writer:
     def _file(self, layer: int) -> tuple[int, int]:
         """The open expert file of a layer and where its data starts."""
         if layer not in self._files:
-            head = expert_header(self._spec, layer, self._expert_format, self._expert_bytes)
+            head = expert_header(self._spec, layer, (self._expert_format, self._expert_format))
             path = self._dst / EXPERT_FILE.format(layer)
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
             os.pwrite(fd, head, 0)

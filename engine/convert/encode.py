@@ -1,99 +1,48 @@
-"""How a tensor is kept in a container, decided by what rounding it would cost.
-
-The cost is the root of the mean squared error over the size of a typical weight: of normal weights, their standard
-deviation. It is taken from the mean magnitude, since a few huge weights would hide what the others suffer. Normal
-weights cost about 0.01 as int8 and 0.08 as int4, weights that were rounded to 4 bits before cost nothing when the old
-scale is found again, and rows with a few very large values cost so much as int8 that they are kept as float16.
-"""
+"""Encodes the tensors of a model as a container keeps them; the rule that decides how is in `choice`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import pi, prod, sqrt
-from typing import Final, NamedTuple
+from itertools import chain
+from math import prod
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import EngineError
 from ..experts.source import ExpertSource, Key
-from ..kernels.formats import F16, F32, I4G, I8R, LAYOUT, itemsize, matrix_bytes
-from ..kernels.packing import DIVISORS, WHOLE_DIVISORS, pack, unpack
+from ..kernels.formats import F16, F32, LAYOUT, itemsize, matrix_bytes
+from ..kernels.packing import pack
 from ..model.items import Packed, Read
 from ..model.spec import ModelSpec
 from ..model.storage import Shape, Stored
 from ..model.tensors import PACKED_SUFFIX
 from ..model.widening import Floats, dense_rows, dense_steps, expert_rows, part_shape, steps
+from .choice import DEAR, FAILED, FREE, Bytes, Choice, Encoding, choose
 from .container import HALF_LIMIT, Roles, merge
-
-Bytes = npt.NDArray[np.uint8]
-FREE: Final = 0.01
-"""A dense matrix becomes int4 when that costs at most so much: where its weights were 4-bit integers before."""
-
-DEAR: Final = 0.02
-"""A dense matrix stays float16 when int8 costs more."""
 
 _SAMPLES: Final = 4
 """Pieces of a tensor that are looked at before its encoding is chosen."""
 
 _SAMPLE: Final = 1 << 18
-"""Values in each of them, about."""
+"""Values in each of them, about; of experts a quarter of that."""
 
-
-class Encoding(NamedTuple):
-    """A format, and for int4 the divisors of its scales."""
-
-    fmt: int
-    divisors: tuple[float, ...] = DIVISORS
-
-
-INT8: Final = Encoding(I8R)
-INT4: Final = (Encoding(I4G), Encoding(I4G, WHOLE_DIVISORS))
-"""Two ways to find an int4 group's scale: for weights at large, and for those rounded to 4 bits before."""
-
-
-class Cost:
-    """What rounding cost, over all values that were added."""
-
-    def __init__(self) -> None:
-        self._error = self._magnitude = 0.0
-        self._count = 0
-
-    def add(self, values: Floats, encoding: Encoding, packed: Bytes) -> None:
-        """Add float32 [n, k] and the blocks they became."""
-        miss = unpack(encoding.fmt, packed, *values.shape)
-        miss -= values
-        self._error += float(np.vdot(miss, miss))
-        self._magnitude += float(np.abs(values).sum())
-        self._count += values.size
-
-    @property
-    def value(self) -> float:
-        """Error relative to a typical weight; 0 where there is no weight but zero."""
-        if not self._magnitude:
-            return 0.0
-        return sqrt(self._error / self._count) / (self._magnitude / self._count * sqrt(pi / 2))
-
-
-def cost(samples: Iterable[Floats], encoding: Encoding) -> float:
-    """What an encoding costs, by samples."""
-    measured = Cost()
-    for values in samples:
-        measured.add(values, encoding, pack(encoding.fmt, values, encoding.divisors))
-    return measured.value
+ExpertEncodings = tuple[Encoding, Encoding]
+"""Of gate and up, whose blocks alternate, and of down."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A dense tensor as the container will hold it. name: with the layout's tag. cost: by samples, 0 for floats."""
+    """A dense tensor as the container will hold it. name: with the layout's tag. choice: if it could be packed."""
 
     name: str
     dtype: str
     shape: Shape
     encoding: Encoding
     nbytes: int
-    cost: float
+    choice: Choice | None
 
     @property
     def layout(self) -> str:
@@ -102,10 +51,10 @@ class Kept:
 
 
 class Encoder:
-    """Decides for and encodes the tensors of one model; `int4`: whether dense matrices may become that."""
+    """Decides for and encodes the dense tensors of one model; `groups`: sizes of int4 that they may have, if any."""
 
-    def __init__(self, spec: ModelSpec, int4: bool, read: Read) -> None:
-        self._roles, self._int4, self._read = Roles(spec), int4, read
+    def __init__(self, spec: ModelSpec, groups: Sequence[int], read: Read) -> None:
+        self._roles, self._groups, self._read = Roles(spec), groups, read
 
     def packs(self, name: str, shape: Shape) -> bool:
         """Whether it is a matrix that could be packed."""
@@ -114,16 +63,12 @@ class Encoder:
     def decide(self, name: str, shape: Shape, stored: Stored | Packed) -> Kept:
         """How the dense tensor of this hub name is kept."""
         if self.packs(name, shape):
-            samples = list(self._samples(stored))
-            found = [(cost(samples, one), one) for one in INT4] if self._int4 else []
-            cheapest = min(found, default=(1.0, INT8), key=lambda pair: pair[0])
-            if cheapest[0] > FREE:
-                cheapest = cost(samples, INT8), INT8
-            if cheapest[0] <= DEAR or not self._fits_half(stored):
-                price, encoding = cheapest
-                nbytes = matrix_bytes(encoding.fmt, *shape)
-                return Kept(name + PACKED_SUFFIX[encoding.fmt], "U8", (nbytes,), encoding, nbytes, price)
-            return _floats(name, shape, F16)
+            choice = choose(list(self._samples(stored)), self._groups, FREE)
+            fmt = choice.encoding.fmt
+            if choice.cost <= DEAR or not self._fits_half(stored):
+                nbytes = matrix_bytes(fmt, *shape)
+                return Kept(name + PACKED_SUFFIX[fmt], "U8", (nbytes,), choice.encoding, nbytes, choice)
+            return _floats(name, shape, F16, choice)
         half = self._roles.is_half(name) and self._fits_half(stored)
         return _floats(name, shape, F16 if half else F32)
 
@@ -147,18 +92,26 @@ class Encoder:
         return bool(max(peaks) < HALF_LIMIT)
 
 
-def _floats(name: str, shape: Shape, fmt: int) -> Kept:
-    return Kept(name, "F16" if fmt == F16 else "F32", shape, Encoding(fmt), prod(shape) * itemsize(fmt), 0.0)
+def _floats(name: str, shape: Shape, fmt: int, choice: Choice | None = None) -> Kept:
+    return Kept(name, "F16" if fmt == F16 else "F32", shape, Encoding(fmt), prod(shape) * itemsize(fmt), choice)
 
 
-def choose_int4(source: ExpertSource, spec: ModelSpec, key: Key, slot: Bytes) -> Encoding:
-    """The better way to find the scales of a layer's experts, by samples of the one in the slot."""
-    samples = []
+def expert_samples(source: ExpertSource, spec: ModelSpec, key: Key, slot: Bytes) -> tuple[list[Floats], list[Floats]]:
+    """Some rows of the expert in a slot: of gate and up, and of down."""
+    rows = []
     for part in range(3):
         shape = part_shape(spec, key[0], part)
-        first, count = next(steps(*shape, _SAMPLE))
-        samples.append(expert_rows(source, key, part, shape, slot, first, count))
-    return min(INT4, key=lambda one: cost(samples, one))
+        first, count = next(steps(*shape, _SAMPLE // 4))
+        rows.append(expert_rows(source, key, part, shape, slot, first, count))
+    return rows[:2], rows[2:]
+
+
+def choose_experts(
+    samples: Iterable[tuple[list[Floats], list[Floats]]], groups: Sequence[int]
+) -> tuple[Choice, Choice]:
+    """How a layer's experts are kept, by samples of some: gate and up, and down."""
+    wide, high = (list(chain.from_iterable(rows)) for rows in zip(*samples, strict=True))
+    return choose(wide, groups, FAILED), choose(high, groups, FAILED)
 
 
 def encode_expert(
@@ -166,14 +119,15 @@ def encode_expert(
     spec: ModelSpec,
     key: Key,
     slot: Bytes,
-    encoding: Encoding,
+    encodings: ExpertEncodings,
     nbytes: int,
-    told: Callable[[Floats, Encoding, Bytes], None] | None = None,
+    told: Callable[[int, Floats, Encoding, Bytes], None] | None = None,
 ) -> bytes:
-    """The expert in a slot as a container keeps it; `told` hears of values and the blocks they became."""
+    """The expert in a slot as a container keeps it; `told` hears of its parts (0 gate, 1 up, 2 down) and the blocks
+    they became."""
     parts = []
     for part in range(3):
-        shape = part_shape(spec, key[0], part)
+        shape, encoding = part_shape(spec, key[0], part), encodings[part == 2]
         blocks = []
         for first, count in steps(*shape):
             values = expert_rows(source, key, part, shape, slot, first, count)
@@ -182,7 +136,7 @@ def encode_expert(
             except EngineError as error:
                 raise EngineError(f"layer {key[0]}, expert {key[1]}: {error}") from None
             if told is not None:
-                told(values, encoding, packed)
+                told(part, values, encoding, packed)
             blocks.append(packed)
         parts.append(np.concatenate(blocks))
     gate, up, down = parts

@@ -56,7 +56,7 @@ def _by_file(weights: Weights, spec: ModelSpec) -> dict[str, list[str]]:
 def _experts(source: ExpertSource, spec: ModelSpec, layer: int, fmt: int) -> Job:
     mixture = spec.mixture(layer)
     reads = [read for (at, _), fetch in source.reads.items() if at == layer for read in fetch.reads]
-    size = mixture.experts * merged_bytes(fmt, spec.hidden, mixture.width)
+    size = mixture.experts * merged_bytes((fmt, fmt), spec.hidden, mixture.width)
     needs = frozenset(read.file for read in reads)
     return Job(EXPERT_FILE.format(layer), layer, (), needs, sum(read.nbytes for read in reads), size)
 

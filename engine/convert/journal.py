@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict
 
 from ..files import replace_file, sync_folder
 
@@ -21,14 +21,22 @@ _LONGEST: Final = 64 << 20
 _PIECE: Final = 4 << 20
 
 
+class Note(TypedDict):
+    """kept: "int4/32", "int8", "float16", ... error: what that cost, 0 for floats. tried: the cost of each that was
+    measured before, on samples."""
+
+    kept: str
+    error: float
+    tried: dict[str, float]
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A finished file. costs: what rounding cost by tensor, or for experts as a whole. floats: matrices kept so."""
+    """A finished file. notes: how its matrices are kept, by tensor, or of experts "gate, up" and "down"."""
 
     nbytes: int
     sha256: str
-    costs: dict[str, float] = field(default_factory=dict)
-    floats: list[str] = field(default_factory=list)
+    notes: dict[str, Note] = field(default_factory=dict)
 
 
 class Journal:

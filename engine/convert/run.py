@@ -27,18 +27,20 @@ from ..experts.reader import fill_slot
 from ..experts.source import merged_bytes
 from ..families import read_spec
 from ..families.quantisation import QUANTISATION_KEYS
-from ..files import FileLock, reason, sync_folder
+from ..files import reason
 from ..kernels.memory import Block
 from ..kernels.team import physical_cores
 from ..model.items import reading
 from ..model.spec import ModelSpec
 from ..model.weights import Weights
+from ..target import put_in_place, refuse_taken, working_on
 from ..text.files import TEXTS
 from ..text.gguf import has_vocabulary, hub_files
+from .choice import GROUPS, Choice, Cost
 from .container import FORMATS, VERSION, expert_header, header
-from .encode import INT8, Cost, Encoder, choose_int4, encode_expert
+from .encode import Encoder, choose_experts, encode_expert, expert_samples
 from .jobs import Job, plan_jobs, source_files
-from .journal import Finished, Journal, file_digest, write_file
+from .journal import Finished, Journal, Note, file_digest, write_file
 
 RECORD: Final = "colibri.json"
 """In a container: how it was made, what that cost, and the digest of every file."""
@@ -85,12 +87,18 @@ class Supply:
 
 
 def convert_model(
-    src: Path, dst: Path, *, expert_format: str = "int8", progress: Progress = lambda stage, done, total: None
+    src: Path,
+    dst: Path,
+    *,
+    expert_format: str = "int8",
+    groups: Sequence[int] = GROUPS,
+    progress: Progress = lambda stage, done, total: None,
 ) -> dict[str, Any]:
     """Write the model `src`, a folder or a GGUF file, as the container `dst`, which may be there as an empty folder.
 
-    Returns what the container's `colibri.json` says. Weights that are quantised already are rounded a second time.
-    Raises EngineError for a model that cannot be opened or read, a full disk, a target that is taken.
+    groups: sizes of int4 to choose from, ascending. Returns what the container's `colibri.json` says. Weights that are
+    quantised already are rounded a second time. Raises EngineError for a model that cannot be opened or read, a full
+    disk, a target that is taken.
     """
     checkpoint = open_gguf(src) if is_gguf(src) else Checkpoint.open(src)
     texts = hub_files(checkpoint.metadata, str(src)) if has_vocabulary(checkpoint.metadata) else {}
@@ -101,36 +109,26 @@ def convert_model(
     except OSError as error:
         raise EngineError(f"{error.filename or src}: cannot be read ({reason(error)})") from None
     model = Model(checkpoint, texts, json.dumps([str(src.absolute()), facts]), {})
-    return convert_checkpoint(model, dst, Supply(), expert_format=expert_format, progress=progress)
+    return convert_checkpoint(model, dst, Supply(), expert_format=expert_format, groups=groups, progress=progress)
 
 
 def convert_checkpoint(
-    model: Model, dst: Path, supply: Supply, *, expert_format: str, progress: Progress
+    model: Model,
+    dst: Path,
+    supply: Supply,
+    *,
+    expert_format: str,
+    progress: Progress,
+    groups: Sequence[int] = GROUPS,
 ) -> dict[str, Any]:
     """The same for a checkpoint whose headers are known, and whose files `supply` brings."""
     dst = dst.absolute()
     work = work_folder(dst)
-    lock = FileLock(dst.with_name(f".{dst.name}.lock"))
-    try:
+    with working_on(dst, ".lock", "converting to"):
         refuse_taken(dst)
-        dst.parent.mkdir(parents=True, exist_ok=True)
-        if not lock.acquire(timeout=0.0):
-            raise EngineError(f"{dst}: another colibri-tui is converting to it right now; wait for it")
-        try:
-            work.mkdir(exist_ok=True)
-            record = _Conversion(model, work, supply, expert_format, progress).run()
-            if dst.is_dir():
-                dst.rmdir()
-            work.replace(dst)
-            sync_folder(dst.parent)
-        finally:
-            lock.release()
-        lock.path.unlink(missing_ok=True)
-    except OSError as error:
-        raise EngineError(
-            f"{error.filename or dst}: the container cannot be written ({reason(error)}); what is finished is kept, "
-            "the same command goes on from there"
-        ) from None
+        work.mkdir(exist_ok=True)
+        record = _Conversion(model, work, supply, expert_format, groups, progress).run()
+        put_in_place(work, dst)
     return record
 
 
@@ -139,22 +137,24 @@ def work_folder(dst: Path) -> Path:
     return dst.with_name(f".{dst.name}.converting")
 
 
-def refuse_taken(dst: Path) -> None:
-    """Raise EngineError when there is something at the target."""
-    if dst.exists() and not (dst.is_dir() and not any(dst.iterdir())):
-        raise EngineError(f"{dst}: there is something already; remove it or choose another name")
-
-
 class _Conversion:
     """One conversion under way, in the folder `work`."""
 
-    def __init__(self, model: Model, work: Path, supply: Supply, expert_format: str, progress: Progress) -> None:
+    def __init__(
+        self,
+        model: Model,
+        work: Path,
+        supply: Supply,
+        expert_format: str,
+        groups: Sequence[int],
+        progress: Progress,
+    ) -> None:
         self._model, self._work, self._supply, self._progress = model, work, supply, progress
-        self._format_name, self._format = expert_format, FORMATS[expert_format]
+        self._format_name, self._groups = expert_format, tuple(groups) if expert_format == "int4" else ()
         self._spec: ModelSpec = read_spec(model.checkpoint.config)
         self._weights = Weights(model.checkpoint, self._spec)
-        self._jobs = plan_jobs(self._weights, self._spec, self._format)
-        key = json.dumps([VERSION, expert_format, model.key])
+        self._jobs = plan_jobs(self._weights, self._spec, FORMATS[expert_format])
+        key = json.dumps([VERSION, expert_format, self._groups, model.key])
         self._journal = Journal(work, hashlib.sha256(key.encode()).hexdigest())
         self._total = sum(job.read_bytes for job in self._jobs)
         self._done = sum(job.read_bytes for job in self._jobs if job.name in self._journal.finished)
@@ -194,25 +194,25 @@ class _Conversion:
         files = ModelFiles(direct=False)  # opened for this job alone: a removed file takes room while it is open
         try:
             write = self._dense if job.experts is None else self._experts
-            costs: dict[str, float] = {}
-            floats: list[str] = []
-            nbytes, digest = write_file(self._work / job.name, write(job, files, costs, floats))
+            notes: dict[str, Note] = {}
+            nbytes, digest = write_file(self._work / job.name, write(job, files, notes))
         finally:
             files.close()
-        self._journal.note(job.name, Finished(nbytes, digest, costs, floats))
+        self._journal.note(job.name, Finished(nbytes, digest, notes))
 
     def _tell(self, more: int) -> None:
         self._done = min(self._done + more, self._total)
         self._progress("converting", self._done, self._total)
 
-    def _dense(
-        self, job: Job, files: ModelFiles, costs: dict[str, float], floats: list[str]
-    ) -> Iterator[bytes | memoryview]:
-        encoder = Encoder(self._spec, self._format_name == "int4", reading(files))
+    def _dense(self, job: Job, files: ModelFiles, notes: dict[str, Note]) -> Iterator[bytes | memoryview]:
+        encoder = Encoder(self._spec, self._groups, reading(files))
         dense = self._weights.dense
         kept = {name: encoder.decide(name, *dense[name]) for name in job.dense}
-        costs |= {name: one.cost for name, one in kept.items() if one.dtype == "U8"}
-        floats += [name for name, one in kept.items() if one.dtype == "F16" and encoder.packs(name, dense[name][0])]
+        for name, one in kept.items():
+            if one.choice is not None:
+                packed = one.dtype == "U8"
+                title, cost = (one.encoding.title, one.choice.cost) if packed else ("float16", 0.0)
+                notes[name] = _note(title, cost, one.choice)
         yield header(
             {one.name: (one.dtype, one.shape, one.nbytes) for one in kept.values()},
             {one.name: one.layout for one in kept.values()},
@@ -223,16 +223,12 @@ class _Conversion:
                 yield piece
                 self._tell(job.read_bytes * len(piece) // size)
 
-    def _experts(
-        self, job: Job, files: ModelFiles, costs: dict[str, float], floats: list[str]
-    ) -> Iterator[bytes | memoryview]:
+    def _experts(self, job: Job, files: ModelFiles, notes: dict[str, Note]) -> Iterator[bytes | memoryview]:
         layer, source, spec = job.experts, self._weights.experts, self._spec
         assert layer is not None
         mixture = spec.mixture(layer)
-        nbytes = merged_bytes(self._format, spec.hidden, mixture.width)
-        yield expert_header(spec, layer, self._format, nbytes)
         room = threading.local()
-        measured, lock = Cost(), threading.Lock()
+        measured, lock = (Cost(), Cost()), threading.Lock()
 
         def slot_of(expert: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
             if not hasattr(room, "slot"):
@@ -240,22 +236,30 @@ class _Conversion:
             fill_slot(files, source.reads[layer, expert], room.slot.view, room.staging.view)
             return np.frombuffer(room.slot.view, np.uint8)
 
-        chosen = INT8 if self._format_name == "int8" else choose_int4(source, spec, (layer, 0), slot_of(0))
         step = -(-mixture.experts // _MEASURED)
+        samples = (
+            expert_samples(source, spec, (layer, expert), slot_of(expert)) for expert in range(0, mixture.experts, step)
+        )
+        wide, high = choose_experts(samples, self._groups)
+        formats = wide.encoding.fmt, high.encoding.fmt
+        nbytes = merged_bytes(formats, spec.hidden, mixture.width)
+        yield expert_header(spec, layer, formats)
 
         def encode(expert: int) -> bytes:
-            def told(*part: Any) -> None:
+            def told(part: int, *values: Any) -> None:
                 with lock:
-                    measured.add(*part)
+                    measured[part == 2].add(*values)
 
             measure = told if expert % step == 0 else None
-            return encode_expert(source, spec, (layer, expert), slot_of(expert), chosen, nbytes, measure)
+            encodings = wide.encoding, high.encoding
+            return encode_expert(source, spec, (layer, expert), slot_of(expert), encodings, nbytes, measure)
 
         read = job.read_bytes // mixture.experts
         for data in _in_order(encode, mixture.experts, self._workers(nbytes)):
             yield data
             self._tell(read)
-        costs["experts"] = measured.value
+        for name, choice, found in (("gate, up", wide, measured[0]), ("down", high, measured[1])):
+            notes[name] = _note(choice.encoding.title, found.value, choice)
 
     def _workers(self, nbytes: int) -> int:
         """How many experts are encoded at a time."""
@@ -289,10 +293,10 @@ class _Conversion:
             "format": "colibri",
             "version": VERSION,
             "experts": self._format_name,
-            "group": 32 if self._format_name == "int4" else None,
+            **({"groups": list(self._groups)} if self._groups else {}),
             **({"source": dict(self._model.origin)} if self._model.origin else {}),
             "files": {
-                name: {"bytes": one.nbytes, "sha256": one.sha256, "error": _rounded(one.costs), "float16": one.floats}
+                name: {"bytes": one.nbytes, "sha256": one.sha256, "matrices": one.notes}
                 for name, one in sorted(finished.items())
             },
         }
@@ -301,8 +305,11 @@ class _Conversion:
         return record
 
 
-def _rounded(costs: Mapping[str, float]) -> dict[str, float]:
-    return {name: float(f"{value:.4g}") for name, value in costs.items()}
+def _note(kept: str, cost: float, choice: Choice) -> Note:
+    def rounded(value: float) -> float:
+        return float(f"{value:.4g}")
+
+    return {"kept": kept, "error": rounded(cost), "tried": {name: rounded(one) for name, one in choice.tried.items()}}
 
 
 def _in_order(work: Callable[[int], bytes], count: int, workers: int) -> Iterator[bytes]:

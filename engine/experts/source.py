@@ -33,6 +33,9 @@ Arrange = Callable[[Sequence[Bytes], Bytes], None]
 Formats = tuple[int, int, int]
 """Weight formats of gate, up and down."""
 
+MergedFormats = tuple[int, int]
+"""Packed formats of an expert of a container: of gate and up, and of down."""
+
 SMALL_GAP = 1 << 16
 """Bytes between two ranges that are read rather than skipped: a second read takes longer."""
 
@@ -142,13 +145,14 @@ class SourceBuilder:
         gate, up, down = self._sizes(formats)
         return 0, gate, gate + up, gate + up + down
 
-    def merged(self, key: Key, fmt: int, entry: TensorEntry) -> None:
+    def merged(self, key: Key, formats: MergedFormats, entry: TensorEntry) -> None:
         """An expert of a container: one tensor of `merged_bytes`, gate and up blocks alternating, then down."""
-        self._describe(key[0], (fmt, fmt, fmt))
-        block, down = block_bytes(fmt, self._hidden), block_bytes(fmt, self._width)
+        wide, high = formats
+        self._describe(key[0], (wide, wide, high))
+        block, down = block_bytes(wide, self._hidden), block_bytes(high, self._width)
         self._steps[key[0]] = (2 * block, 2 * block, down)
         read = ExpertRead(entry.file, entry.offset, entry.nbytes, 0)
-        gate_up = 2 * matrix_bytes(fmt, self._width, self._hidden)
+        gate_up = 2 * matrix_bytes(wide, self._width, self._hidden)
         self._parts[key] = (read.start, read.start + block, read.start + gate_up)
         self._reads[key] = ExpertFetch((read,))
         self._slot_bytes = max(self._slot_bytes, read.start + entry.nbytes)
@@ -187,6 +191,7 @@ def _placed(ranges: Sequence[TensorRange], gap: int) -> tuple[tuple[ExpertRead, 
     return tuple(reads), places, region
 
 
-def merged_bytes(fmt: int, hidden: int, width: int) -> int:
+def merged_bytes(formats: MergedFormats, hidden: int, width: int) -> int:
     """Bytes of one expert in a container: gate and up blocks alternating, then the down blocks, whole pages."""
-    return -(-(2 * matrix_bytes(fmt, width, hidden) + matrix_bytes(fmt, hidden, width)) // ALIGN) * ALIGN
+    wide, high = formats
+    return -(-(2 * matrix_bytes(wide, width, hidden) + matrix_bytes(high, hidden, width)) // ALIGN) * ALIGN

@@ -9,11 +9,11 @@ import numpy as np
 
 from ..checkpoint.index import TensorEntry
 from ..errors import CheckpointError
-from ..experts.source import Bytes, ExpertSource, Formats, SourceBuilder, TensorRange, merged_bytes
+from ..experts.source import Bytes, ExpertSource, Formats, MergedFormats, SourceBuilder, TensorRange, merged_bytes
 from ..kernels.formats import F32
 from .spec import Mixture, Role
 from .storage import Stored, colibri, expect, mxfp4, present
-from .tensors import PACKED_SUFFIX, Tensors, float_format
+from .tensors import MERGED_LAYOUT, Tensors, float_format
 
 _PARTS: tuple[Role, Role, Role] = ("expert_gate", "expert_up", "expert_down")
 
@@ -63,7 +63,7 @@ class _Layer:
     def find(self) -> None:
         """Take them by the layout that their names tell."""
         tensors, first = self._tensors, self._merged.replace("{E}", "0")
-        packed = next((fmt for fmt, suffix in PACKED_SUFFIX.items() if tensors.has(first + suffix)), None)
+        packed = next((pair for pair, tag in MERGED_LAYOUT.items() if tensors.has(f"{first}.{tag}")), None)
         gate_up, gate = self._stacked_name("stacked_gate_up"), self._stacked_name("stacked_gate")
         if packed is not None:
             self._container(packed)
@@ -196,13 +196,13 @@ class _Layer:
             ranges = [_share(entry, expert, experts) for entry in entries]
             self._builder.arranged((self._layer, expert), (fmt, fmt, fmt), ranges, arrange)
 
-    def _container(self, fmt: int) -> None:
-        """Experts of a container of ours: one tensor each, in a kernel's layout."""
-        size = merged_bytes(fmt, self._hidden, self._width)
+    def _container(self, formats: MergedFormats) -> None:
+        """Experts of a container of ours: one tensor each, in the kernels' layouts."""
+        size = merged_bytes(formats, self._hidden, self._width)
         for expert in range(self._experts):
-            entry = self._tensors.need(self._merged.replace("{E}", str(expert)) + PACKED_SUFFIX[fmt])
+            entry = self._tensors.need(f"{self._merged}.{MERGED_LAYOUT[formats]}".replace("{E}", str(expert)))
             expect(entry, "U8", (size,))
-            self._builder.merged((self._layer, expert), fmt, entry)
+            self._builder.merged((self._layer, expert), formats, entry)
 
     def _colibri(self) -> None:
         """Experts of one of colibrì's containers: one tensor each, and one of scales."""

@@ -13,6 +13,7 @@ from math import prod
 from ..checkpoint.files import same_bytes
 from ..checkpoint.index import Checkpoint, TensorEntry
 from ..errors import CheckpointError
+from ..experts.source import MergedFormats
 from ..kernels.formats import LAYOUT, PACKED, matrix_bytes
 from . import storage
 from .gguf_names import renamed
@@ -26,6 +27,13 @@ _SCALES = (".scales", "_scales", ".weight_scale", ".weight_scale_inv", ".qs")
 
 PACKED_SUFFIX = {fmt: f".{LAYOUT[fmt]}" for fmt in PACKED}
 """What a container appends to the name of a tensor it keeps in a kernel's layout."""
+
+MERGED_LAYOUT: dict[MergedFormats, str] = {
+    (wide, high): LAYOUT[wide] if wide == high else f"{LAYOUT[wide]}.{LAYOUT[high]}"
+    for wide in PACKED
+    for high in PACKED
+}
+"""Name of the layout of a container's expert: of gate and up, and of down where that is another."""
 
 
 class Tensors:

@@ -113,7 +113,7 @@ def write(shape: str, fmt_name: str, dst: Path, layers: int | None = None, routi
             dense[at["k_norm"]] = np.ones(kv if whole else a.head_dim, np.float32)
         assert not isinstance(layer.mlp, DenseMlp)
         dense[at["router"]] = router(routing, index, layer.mlp.experts, hidden)
-        total = merged_bytes(fmt, hidden, layer.mlp.width)
+        total = merged_bytes((fmt, fmt), hidden, layer.mlp.width)
         stem = merged_name(names["expert_gate"]).replace("{L}", str(index)) + PACKED_SUFFIX[fmt]
         experts = [stem.replace("{E}", str(expert)) for expert in range(layer.mlp.experts)]
         with (dst / f"experts-{index:05}.safetensors").open("wb") as file:

@@ -186,7 +186,7 @@ def test_weights_that_were_four_bits_lose_nothing(tmp_path: Path) -> None:
 
     record = convert_model(model_of(tmp_path / "model", four_bits), tmp_path / "dst", expert_format="int4")
     for name, said in record["files"].items():
-        assert all(cost < 1e-6 for cost in said["error"].values()), name
+        assert all(note["error"] < 1e-6 for note in said["matrices"].values()), name
     layouts = {path.name: path.read_bytes()[:4096] for path in (tmp_path / "dst").glob("dense-0*")}
     assert all(b"q_proj.weight.i4g" in head for head in layouts.values())
 
@@ -196,9 +196,10 @@ def test_normal_weights_are_int8_where_they_are_dense(tmp_path: Path) -> None:
     src = model_of(tmp_path / "model", lambda _, w: random.standard_normal(w.shape).astype(np.float32))
     record = convert_model(src, tmp_path / "dst", expert_format="int4")
     for name, said in record["files"].items():
-        costs = said["error"].values()
-        assert all(0.05 < cost < 0.1 if name.startswith("experts") else cost < 0.02 for cost in costs)
-        assert not said["float16"]
+        for note in said["matrices"].values():
+            expert = name.startswith("experts")
+            assert 0.05 < note["error"] < 0.1 if expert else note["error"] < 0.02
+            assert note["kept"] == ("int4/32" if expert else "int8")
 
 
 def test_a_matrix_with_a_few_huge_values_stays_float16(tmp_path: Path) -> None:
@@ -212,8 +213,9 @@ def test_a_matrix_with_a_few_huge_values_stays_float16(tmp_path: Path) -> None:
         return values
 
     record = convert_model(model_of(tmp_path / "model", huge), tmp_path / "dst")
-    kept = {name: said["float16"] for name, said in record["files"].items()}
-    assert [names for names in kept.values() if names] == [[spoilt]]
+    matrices = {name: note for said in record["files"].values() for name, note in said["matrices"].items()}
+    assert [name for name, note in matrices.items() if note["kept"] == "float16"] == [spoilt]
+    assert matrices[spoilt]["tried"]["int8"] > 0.02
     with Engine.open(tmp_path / "dst", EngineOptions(cap=1)) as engine:
         engine.logits([1, 2, 3])
 
