@@ -23,18 +23,17 @@ from .board import Board, Counter, Phase, Tier
 from .checkpoint.files import ModelFiles
 from .checkpoint.gguf_files import is_gguf, open_gguf
 from .checkpoint.index import Checkpoint
+from .compiling import compile_elsewhere, load_kernels
 from .errors import ContextOverflowError, EngineError
 from .events import Event, Loading, MemoryCurve, Notice, Plan, Ready, Repin, State, Turn
 from .experts.pilot import Pilot
 from .experts.placement import Placement
-from .experts.policies import FUNCTIONS, compile_policies
 from .experts.reader import ReaderPool
 from .experts.streaming import Streamer
 from .experts.trace import RouteTrace
 from .families import read_spec
 from .forecast import memory_curve
 from .kernels.team import Team, physical_cores
-from .kernels.warm import compile_all, compile_kernels
 from .learning import Learning
 from .model.build import Lossy
 from .model.conversation import Conversation
@@ -87,10 +86,8 @@ class Engine:
         self._tokenizer, self._template = open_text(folder, checkpoint.metadata, options.template)
         fingerprint = state_file.fingerprint(checkpoint)
         threads = options.threads or physical_cores()
-        compile_kernels(lambda done, total: progress(Loading("compiling kernels, once per machine", done, total)))
-        compile_all(
-            compile_policies, FUNCTIONS, lambda done, total: progress(Loading("compiling cache policies", done, total))
-        )
+        compile_elsewhere(progress)
+        load_kernels(progress)
         routed = routed_of(self.spec, checkpoint.config)
         self.model_type = routed.model_type
         self._learning = Learning(routed, options, folder if folder.is_dir() else folder.parent)
@@ -392,8 +389,3 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def open_engine(path: str, options: EngineOptions, *, progress: Progress, shared_board: bool) -> Engine:
-    """The factory that the worker process calls."""
-    return Engine.open(path, options, progress=progress, shared_board=shared_board)

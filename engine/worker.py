@@ -50,7 +50,7 @@ from .wire import (
 if TYPE_CHECKING:
     from .text.sampler import Sampling
 
-ENGINE: Final = "engine.engine:open_engine"
+ENGINE: Final = "engine.opening:open_engine"
 """The import string of the real engine's factory."""
 
 _FLAGS = ("-P", "-W", "ignore:resource_tracker")  # the parent unlinks the board: nothing to mention

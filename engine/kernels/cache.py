@@ -4,10 +4,17 @@ numba's own cache notices a change of the file that defines a function, but not 
 the machine code would be stale without a word. So the cache folder is keyed by a hash of every compiled source, of the
 versions of Python, numba and llvmlite, and of the processor; other keys are pruned when they have not been used for a
 while. `prepare` must run before the first kernel is defined, and `engine.kernels` sees to that.
+
+Several processes may compile into one folder (see `helpers`). numba replaces its files whole, so that a process that is
+killed leaves none cut off; but two that add to one function's index at once would lose an entry, or worse, give it the
+other's code. So they take turns.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import fcntl
 import hashlib
 import os
 import shutil
@@ -15,15 +22,23 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any, Final
 
 import llvmlite
 import llvmlite.binding as llvm
 import numba
 import platformdirs
+from numba.core.caching import IndexDataCacheFile
 
 KEEP_DAYS = 30
 """Caches of other versions and processors (a shared home) go when unused for so long."""
 
+
+FOLDER_VARIABLE = "COLIBRI_KERNELS"
+"""Tells a helper where the process that started it keeps its kernels."""
+
+_COMPLETE = "complete"
+"""A file that says that everything is in the folder."""
 
 _COMPILED = ("kernels", "experts/policies")
 """Folders of the engine whose functions are compiled and call each other."""
@@ -56,6 +71,25 @@ def prepare() -> Path:
 
     Where nothing can be written below the user's cache folder, a temporary folder serves for this run.
     """
+    told = os.environ.get(FOLDER_VARIABLE)
+    folder = Path(told) if told else _own_folder()
+    numba.config.CACHE_DIR = str(folder)
+    _take_turns(folder, tolerant=told is None)
+    return folder
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether everything was compiled before."""
+    return (folder / _COMPLETE).exists()
+
+
+def mark_complete(folder: Path) -> None:
+    """Note that everything has been compiled."""
+    with contextlib.suppress(OSError):
+        (folder / _COMPLETE).touch()
+
+
+def _own_folder() -> Path:
     root = cache_root()
     folder = root / _source_hash()
     try:
@@ -65,10 +99,31 @@ def prepare() -> Path:
             pass  # it can be written to
     except OSError:
         folder = Path(tempfile.mkdtemp(prefix="colibri-kernels-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     else:
         _prune(root, folder)
-    numba.config.CACHE_DIR = str(folder)
     return folder
+
+
+_SAVE: Final[Any] = IndexDataCacheFile.save
+
+
+def _take_turns(folder: Path, tolerant: bool) -> None:
+    """Let one process at a time add to the folder. tolerant: what cannot be kept, for want of space, is done without.
+
+    A helper is not tolerant: what it does not keep, nobody gets.
+    """
+
+    def save(self: Any, key: Any, data: Any) -> None:
+        with (
+            contextlib.suppress(OSError) if tolerant else contextlib.nullcontext(),
+            (folder / "lock").open("ab") as lock,
+        ):
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            _SAVE(self, key, data)
+
+    IndexDataCacheFile.save = save
 
 
 def _prune(root: Path, keep: Path) -> None:

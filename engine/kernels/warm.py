@@ -2,66 +2,64 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from typing import Any
+import os
+from collections.abc import Callable, Iterable
 
-import numpy as np
-from numba.core import event
-from numba.core.dispatcher import Dispatcher
+from . import CACHE_FOLDER, cache, parts
+from .helpers import compile_parts
+from .listening import listening
 
-from . import program
-from .draw import draw
-from .records import OP, STATE_CELLS, TABLE_TYPES, Tables
+FUNCTIONS = 127
+"""How many functions of the engine are compiled, each for every combination of arguments it is called with."""
 
-
-class _Listener(event.Listener):
-    """Counts finished compilations."""
-
-    def __init__(self, functions: int, progress: Callable[[int, int], None]) -> None:
-        self._functions, self._progress, self._seen = functions, progress, set[str]()
-
-    def on_start(self, event: Any) -> None:
-        """Nothing is told at the start."""
-
-    def on_end(self, event: Any) -> None:
-        self._seen.add(str(event.data["dispatcher"]))
-        self._progress(min(len(self._seen), self._functions - 1), self._functions)
+Progress = Callable[[int, int], None]
+"""(done, total); called after each function that is compiled. Done never falls, and is total once at the end."""
 
 
-def compile_all(call: Callable[[], None], functions: int, progress: Callable[[int, int], None]) -> None:
-    """Call something that makes numba compile about so many functions; `progress(done, total)` after each."""
-    listener = _Listener(functions, progress)
-    event.register("numba:compile", listener)
-    try:
-        call()
-    finally:
-        event.unregister("numba:compile", listener)
-    progress(functions, functions)
+_compiled = set[str]()
+"""What was compiled for this process, here or elsewhere; two processes may compile the same function."""
 
 
-def _kernels() -> int:
-    """About how many functions a program compiles: all that the loaded modules define."""
-    modules = [module for name, module in sys.modules.items() if name.startswith("engine.kernels.")]
-    return len({id(value) for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)})
+def _counting(progress: Progress) -> Callable[[str], None]:
+    def compiled(name: str) -> None:
+        if name not in _compiled:
+            _compiled.add(name)
+            progress(min(len(_compiled), FUNCTIONS - 1), FUNCTIONS)
+
+    return compiled
 
 
-def compile_kernels(progress: Callable[[int, int], None]) -> None:
-    """Make sure every kernel is compiled; `progress(done, total)` is called after each. Instant when cached."""
+def compile_ahead(progress: Progress, processes: int) -> None:
+    """Compile everything in so many processes, unless that was done before; `compile_here` does what they fail at."""
+    if processes == 0 or cache.is_complete(CACHE_FOLDER):
+        return
+    if compile_parts(parts.PARTS, processes, CACHE_FOLDER, _counting(progress)):
+        cache.mark_complete(CACHE_FOLDER)
 
-    def call() -> None:
-        program.run(
-            np.zeros(1, OP), Tables(**{name: np.zeros(1, dtype) for name, dtype in TABLE_TYPES.items()}),
-            np.zeros(STATE_CELLS, np.int64), 0, 0, 0, 1, 0,
-        )  # fmt: skip
-        draw(np.zeros(1, np.float32).ctypes.data, 1, 0.0, 1.0, 1.0, 0.0)
 
-    compile_all(call, _kernels(), progress)
+def compile_here(calls: Iterable[Callable[[], None]], progress: Progress) -> None:
+    """Call what needs compiled functions: they are loaded, or compiled where they are missing."""
+    with listening(_counting(progress)):
+        for call in calls:
+            call()
+    if _compiled:
+        _compiled.clear()
+        progress(FUNCTIONS, FUNCTIONS)
+
+
+def processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def main() -> None:
     """`python -m engine.kernels.warm`: compile everything now, for packagers and tests."""
-    compile_kernels(lambda done, total: print(f"\rcompiling kernels {done}/{total}", end="", flush=True))
+
+    def tell(done: int, total: int) -> None:
+        print(f"\rcompiling kernels {done}/{total}", end="", flush=True)
+
+    compile_ahead(tell, processors())
+    compile_here([parts.program, parts.sampling], tell)
     print()
 
 

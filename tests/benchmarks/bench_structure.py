@@ -28,11 +28,11 @@ def measure(folder: Path) -> str:
     """The figures of one checkpoint."""
     from engine import Engine, EngineOptions, Token
     from engine.checkpoint.index import Checkpoint
+    from engine.compiling import load_kernels
     from engine.families import read_spec
-    from engine.kernels.warm import compile_kernels
     from engine.model.weights import Weights
 
-    compile_kernels(lambda _done, _total: None)
+    load_kernels(lambda _: None)
     before, start = resident(), time.process_time()
     checkpoint = Checkpoint.open(folder)
     indexed = time.process_time()

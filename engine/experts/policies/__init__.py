@@ -19,9 +19,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from numba import typeof, types
 
 from ... import kernels as _kernels  # noqa: F401 - decides where compiled code is kept, before any is defined
-from . import dispatch
+from . import auto, dispatch
 from .dispatch import forwards, note, settle
 from .state import State, zeros
 
@@ -48,8 +49,13 @@ def state_bytes(policy: str, experts: int) -> int:
     return sum(array.nbytes for array in make_state(policy, experts))
 
 
-FUNCTIONS: Final = 36
-"""How many functions `compile_policies` compiles, for a progress line."""
+def compile_auto() -> None:
+    """Make sure that the parts of the default policy are compiled, which are the largest."""
+    state = typeof(make_state("auto", 1))
+    ids, flags, numbers = (types.Array(kind, 1, "C") for kind in (types.int32, types.bool_, types.int64))
+    auto.chosen.compile((state, ids, flags))
+    auto.decide.compile((state, flags, flags, types.int64))
+    auto.victim.compile((state, numbers))
 
 
 def compile_policies() -> None:
@@ -59,6 +65,6 @@ def compile_policies() -> None:
 
 
 __all__ = [
-    "FUNCTIONS", "POLICIES", "State", "compile_policies", "forwards", "make_state", "note", "settle",
+    "POLICIES", "State", "compile_auto", "compile_policies", "forwards", "make_state", "note", "settle",
     "state_bytes",
 ]  # fmt: skip

@@ -130,7 +130,7 @@ def test_a_file_cut_while_it_is_opened(shared_board: bool, tmp_path: Path, monke
     folder = write(tmp_path / "model", CASES[NAME])
     shard = folder / "model-00003-of-00003.safetensors"
     before = open_files(folder)
-    monkeypatch.setattr("engine.engine.compile_kernels", lambda _: os.truncate(shard, 2000))
+    monkeypatch.setattr("engine.engine.load_kernels", lambda _: os.truncate(shard, 2000))
     with pytest.raises(ReadError, match="was it changed"):
         Engine.open(folder, EngineOptions(route_trace=str(tmp_path / "trace")), shared_board=shared_board)
     assert open_files(folder) == before == []

@@ -1,0 +1,40 @@
+"""When kernels are compiled: on the first start on a machine, if possible before what needs them is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from .events import Loading
+from .experts.policies import compile_policies
+from .kernels import CACHE_FOLDER, parts
+from .kernels.cache import is_complete
+from .kernels.warm import Progress, compile_ahead, compile_here, processors
+from .plan import available_memory
+
+_MOST_PROCESSES: Final = 3  # more would wait for each other
+_PROCESS_BYTES: Final = 400 << 20  # what one takes
+
+Tell = Callable[[Loading], None]
+
+
+def is_compiled() -> bool:
+    """Whether everything was compiled on an earlier start."""
+    return is_complete(CACHE_FOLDER)
+
+
+def compile_elsewhere(tell: Tell) -> None:
+    """Compile everything in other processes, in as many as there are processors and memory for.
+
+    Returns at once when it was done before; what fails is left to `load_kernels`.
+    """
+    compile_ahead(_telling(tell), min(_MOST_PROCESSES, processors(), available_memory() // _PROCESS_BYTES))
+
+
+def load_kernels(tell: Tell) -> None:
+    """Load what an engine calls, compiling what has not been."""
+    compile_here([parts.program, parts.sampling, compile_policies], _telling(tell))
+
+
+def _telling(tell: Tell) -> Progress:
+    return lambda done, total: tell(Loading("compiling kernels, once per machine", done, total))

@@ -1,0 +1,31 @@
+"""Opens an engine for a process that has not imported one yet.
+
+Importing the engine compiles its largest kernels when nobody has before, without a word and on one processor. So on a
+machine's first start everything is compiled by other processes first.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .checkpoint.gguf_files import is_gguf, open_gguf
+from .checkpoint.index import Checkpoint
+from .compiling import compile_elsewhere, is_compiled
+from .families import read_spec
+from .options import EngineOptions
+
+if TYPE_CHECKING:
+    from .engine import Engine, Progress
+
+
+def open_engine(path: str | Path, options: EngineOptions, *, progress: Progress, shared_board: bool = False) -> Engine:
+    """Like `Engine.open`. The factory that the worker process calls."""
+    folder = Path(path)
+    if not is_compiled():
+        checkpoint = open_gguf(folder) if is_gguf(folder) else Checkpoint.open(folder)
+        read_spec(checkpoint.config)  # a model that cannot be run is refused before anything is compiled for it
+        compile_elsewhere(progress)
+    from .engine import Engine
+
+    return Engine.open(folder, options, progress=progress, shared_board=shared_board)
