@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -44,17 +44,17 @@ def compile_parts(parts: Sequence[Part], processes: int, folder: Path, compiled:
         except OSError:
             return False
         crew = _Crew(parts, pipes)
-        try:
-            while crew.busy:
-                ready = wait(list(crew.busy))
-                for pipe in [pipe for pipe in crew.busy if pipe in ready]:
+        while crew.busy:
+            ready = wait(list(crew.busy))
+            for pipe in [pipe for pipe in crew.busy if pipe in ready]:
+                try:
                     kind, name = pipe.recv()
-                    if kind == COMPILED:
-                        compiled(name)
-                    else:
-                        crew.is_done(pipe)
-        except (EOFError, OSError):  # one has ended
-            return False
+                except (EOFError, OSError):  # it has ended
+                    return False
+                if kind == COMPILED:
+                    compiled(name)
+                else:
+                    crew.is_done(pipe)
         return not crew.waiting
 
 
@@ -94,7 +94,8 @@ class _Crew:
     def _give_out(self) -> None:
         for part in [part for part in self.waiting if self._done.issuperset(part.after)][: len(self._idle)]:
             pipe = self._idle.pop()
-            pipe.send((part.module, part.function))
+            with suppress(OSError):  # it has ended, which is heard next
+                pipe.send((part.module, part.function))
             self.waiting.remove(part)
             self.busy[pipe] = part
 

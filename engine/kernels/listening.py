@@ -18,13 +18,13 @@ class _Listener(event.Listener):
 
     def on_end(self, event: Any) -> None:
         function = event.data["dispatcher"].py_func
-        if function.__module__.startswith("engine."):  # not what numba brings along
+        if not function.__module__.startswith("numba."):  # what it brings along does not count
             self._compiled(f"{function.__module__}.{function.__qualname__}{event.data['args']}")
 
 
 @contextmanager
 def listening(compiled: Callable[[str], None]) -> Iterator[None]:
-    """Tell `compiled` of every function of the engine that is compiled: its name and the types of its arguments."""
+    """Tell `compiled` of every function of ours that is compiled: its name and the types of its arguments."""
     listener = _Listener(compiled)
     event.register("numba:compile", listener)
     try:
