@@ -19,7 +19,7 @@ from engine.convert.jobs import plan_jobs
 from engine.disk import read_speed, scratch_file
 from engine.errors import BudgetError
 from engine.events import Plan
-from engine.expectations import Forecast, HitRate, Machine, expected, forecast
+from engine.expectations import CONTEXT, Forecast, HitRate, Machine, Token, expected, forecast
 from engine.experts.source import merged_bytes
 from engine.experts.usage import read_usage
 from engine.families import read_spec
@@ -62,9 +62,10 @@ class Facts:
     kv: int
     needs: Needs
 
-    def active(self, top_k: int, layers: int) -> int:
-        """Bytes of weights that a token reads."""
-        return self.dense_read + top_k * layers * self.expert
+    def token(self, chosen: int, hits: float, layers: int) -> Token:
+        """What a token takes that uses `chosen` experts, of all layers, and finds that share of them in memory."""
+        dense = self.dense_read + self.needs.kv(CONTEXT)
+        return Token(dense, chosen * self.expert, (1 - hits) * chosen, self.expert, layers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +81,13 @@ class Examined:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a form does within a budget."""
+    """What a form does within a budget. worst: the forecast when every expert is chosen equally often."""
 
     facts: Facts
     plan: Plan
     hits: HitRate
     speed: Forecast
+    worst: Forecast
 
     @property
     def share(self) -> float:
@@ -141,10 +143,11 @@ def outlook(
     """What a form does within the budget of the options. Raises BudgetError when that is too small."""
     plan, _ = make_plan(facts.needs, options)
     spec = model.spec
-    top_k, layers = min(spec.top_k, options.topk or spec.top_k), len(spec.moe_layers)
+    top_k, layers = min(spec.top_k, options.topk or spec.top_k), len(spec.layers)
     hits = expected(spec.family, plan.cap, spec.experts, top_k, counts, turns)
-    missed = (1 - hits.value) * top_k * layers * facts.expert
-    return Outlook(facts, plan, hits, forecast(facts.active(top_k, layers), missed, len(spec.layers), machine))
+    chosen, even = top_k * len(spec.moe_layers), min(1.0, plan.cap / spec.experts)
+    speed, worst = (forecast(facts.token(chosen, share, layers), machine) for share in (hits.value, even))
+    return Outlook(facts, plan, hits, speed, worst)
 
 
 def outlooks(

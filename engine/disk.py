@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from .checkpoint.files import ALIGN, ModelFile
 from .errors import ReadError
 from .experts.reader import READERS
@@ -20,7 +22,9 @@ from .files import reason
 from .kernels.memory import Block
 
 SCRATCH: Final = 256 << 20
-_SECONDS: Final = 1.0
+_SECONDS: Final = 2.0
+_SLICES: Final = 10
+"""Parts of that time; the middle one of their rates is taken, so that a disk that pauses once is not taken for slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +49,33 @@ def read_speed(files: Sequence[Path], nbytes: int, seconds: float = _SECONDS, re
     random.Random(0).shuffle(places)
     opened = {path: ModelFile(path, direct=True) for path in sizes}
     blocks = [Block(nbytes) for _ in range(readers)]
-    end = time.perf_counter() + seconds
+    start = time.perf_counter()
 
-    def read(number: int) -> int:
-        done, at = 0, number
-        while time.perf_counter() < end:
+    def read(number: int) -> list[tuple[float, float]]:
+        times, at, now = [], number, time.perf_counter()
+        while now < start + seconds:
             path, offset = places[at % len(places)]
             opened[path].read_span(offset, nbytes, blocks[number].view)
-            done, at = done + nbytes, at + readers
-        return done
+            before, now, at = now, time.perf_counter(), at + readers
+            times.append((before - start, now - start))
+        return times
 
     try:
-        before = time.perf_counter()
         with ThreadPoolExecutor(readers) as pool:
-            done = sum(pool.map(read, range(readers)))
-        elapsed = time.perf_counter() - before
-        return DiskSpeed(done / elapsed, nbytes, all(file.direct for file in opened.values()))
+            reads = [times for found in pool.map(read, range(readers)) for times in found]
+        return DiskSpeed(nbytes * middle_rate(reads), nbytes, all(file.direct for file in opened.values()))
     finally:
         for file in opened.values():
             file.close()
+
+
+def middle_rate(reads: Sequence[tuple[float, float]]) -> float:
+    """Reads a second in the middle one of some slices of time, from when each began and ended (seconds from 0)."""
+    began, ended = np.array(reads).T
+    edges = np.linspace(0, ended.max(), _SLICES + 1)
+    shares = np.clip(edges[:, None], began, ended) - began  # of each read, how long it had run at each edge
+    done = (shares / np.maximum(ended - began, 1e-9)).sum(axis=1)
+    return float(np.median(np.diff(done)) / (edges[1] - edges[0]))
 
 
 @contextmanager

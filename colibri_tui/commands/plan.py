@@ -110,6 +110,7 @@ def _json(found: Examined, machine: Machine, rows: list[tuple[Facts, Outlook | N
                 "kv_bytes_per_1000_tokens": form.kv, "problem": problem or None,
                 "plan": asdict(view.plan) if view else None, "hits": asdict(view.hits) if view else None,
                 "forecast": asdict(view.speed) if view else None,
+                "worst": asdict(view.worst) if view else None,
             }
             for form, view, problem in rows
         ],
@@ -149,7 +150,12 @@ def _show(
     if shown is not None:
         console.print(
             f"\nbudget {shown.plan.budget / 1e9:.1f} GB (--ram changes it); hit rate: {shown.hits.source}; a token: "
-            f"{_ms(shown.speed.compute_s)} of computing, {_ms(shown.speed.read_s)} of reading",
+            f"{_ms(shown.speed.compute_s)} of computing, {_ms(shown.speed.read_s)} of reading"
+            + (
+                f"; if every expert were chosen equally often, as in no real model: {rate(shown.worst.tok_s)}"
+                if shown.plan.cap < spec.experts
+                else ""
+            ),
             soft_wrap=True,
         )
     if others:
