@@ -61,40 +61,31 @@ class Streamer:
         placement = self._placement
         self._pilot.begin(layer)
         held = placement.held(layer)
-        stay = placement.settle(layer, experts, choices, held)
-        needed = np.zeros_like(held)
-        needed[experts] = True
         resident = held[experts]
         ready = np.flatnonzero(resident).tolist()
-        # Those that do not stay come first: they need room only until they are computed.
-        order = np.argsort(stay[experts], kind="stable")
-        missing = deque(order[~resident[order]].tolist())
-        self._count(layer, experts[resident], len(missing), hit_counter)
-        self._evict(layer, np.flatnonzero(held & ~stay & ~needed).tolist())
-        self._ahead.make_room(layer, held, needed, stay)
-        leaving = needed & ~stay
+        missing = deque(np.flatnonzero(~resident).tolist())
         claimed: dict[int, int] = {}
+        misses, leaving = len(missing), np.zeros_like(held)
         try:
+            # The readers begin before anything is decided: the disk is what a token waits for.
+            while (
+                missing
+                and len(claimed) < self._readers.count
+                and self._begin(layer, experts, missing[0], claimed, ready)
+            ):
+                missing.popleft()
+            stay = placement.settle(layer, experts, choices, held)
+            needed = np.zeros_like(held)
+            needed[experts] = True
+            leaving = needed & ~stay
+            self._count(layer, experts[resident], misses, hit_counter)
+            self._evict(layer, np.flatnonzero(held & ~stay & ~needed).tolist())
+            self._ahead.make_room(layer, held, needed, stay)
+            # Those that do not stay come first: they need room only until they are computed.
+            missing = deque(sorted(missing, key=lambda job: bool(stay[experts[job]])))
             while ready or missing or claimed:
-                while missing:
-                    expert = int(experts[missing[0]])
-                    slot = self._ahead.take(layer, expert)
-                    if slot == EMPTY and self._ahead.landed(layer, expert):
-                        ready.append(missing.popleft())
-                        continue
-                    job = missing[0]
-                    guessed, read = self._pilot.take(layer, expert, job) if slot == EMPTY else (EMPTY, False)
-                    if guessed != EMPTY:
-                        claimed[missing.popleft()] = guessed
-                        if read:
-                            self._readers.tell(job, None)
-                        continue
-                    if slot == EMPTY:
-                        slot = placement.claim(layer, expert)
-                    if slot == EMPTY:
-                        break
-                    claimed[missing.popleft()] = slot
-                    self._readers.fetch(job, self._source.reads[layer, expert], placement.slot(slot))
+                while missing and self._begin(layer, experts, missing[0], claimed, ready):
+                    missing.popleft()
                 if coming is not None and not missing:
                     self._pilot.guess(coming.layer, coming.experts, coming.spare)
                     coming = None
@@ -105,6 +96,27 @@ class Streamer:
         finally:
             self._abandon(layer, experts, claimed)
             self._evict(layer, np.flatnonzero(leaving & placement.held(layer)).tolist())
+
+    def _begin(self, layer: int, experts: Jobs, job: int, claimed: dict[int, int], ready: list[int]) -> bool:
+        """Get a job's expert on its way (claimed), or note that it has come in (ready); False if no slot is free."""
+        expert = int(experts[job])
+        slot = self._ahead.take(layer, expert)
+        if slot == EMPTY and self._ahead.landed(layer, expert):
+            ready.append(job)
+            return True
+        if slot == EMPTY:
+            slot, read = self._pilot.take(layer, expert, job)
+            if slot != EMPTY:
+                claimed[job] = slot
+                if read:
+                    self._readers.tell(job, None)
+                return True
+            slot = self._placement.claim(layer, expert)
+        if slot == EMPTY:
+            return False
+        claimed[job] = slot
+        self._readers.fetch(job, self._source.reads[layer, expert], self._placement.slot(slot))
+        return True
 
     def _evict(self, layer: int, experts: list[int]) -> None:
         for expert in experts:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from .compiled import native
 from .ir import LONG, Emitter, function, vector
 from .isa import TARGET
 from .memory import Block
+from .pointers import i64
 from .sync import barrier, take
-from .team import Team
+from .team import Team, entry
 
 _PIECE = 1 << 20
 _LINE, _UNROLL = 64, 8
@@ -44,10 +47,11 @@ def _sum_lines(typingctx: Any, address: Any, nbytes: Any) -> Any:
     return types.int64(types.int64, types.int64), codegen
 
 
-@njit(cache=True, nogil=True)
-def _read_all(address: int, nbytes: int, sync: int, threads: int, number: int) -> int:
-    total = 0
-    pieces = nbytes // _PIECE
+@native
+def _read_all(job: int, sync: int, threads: int, number: int) -> int:
+    """job: address of two int64, where to read and how many bytes."""
+    total, address = 0, i64(job)[0]
+    pieces = i64(job)[1] // _PIECE
     while True:
         piece = take(sync, 1)
         if piece >= pieces:
@@ -61,10 +65,12 @@ def memory_read_rate(team: Team, megabytes: int = 512, seconds: float = 0.5) -> 
     """Bytes a second that the team's threads read together from memory that no cache holds: the best of several."""
     block = Block(megabytes << 20)
     block.view[:] = bytes(len(block.view))  # touch the pages
-    team.run(_read_all, block.address, _PIECE)
+    read_all, job = entry(_read_all), np.array([block.address, _PIECE], np.int64)
+    team.run(read_all, job.ctypes.data)
+    job[1] = block.nbytes
     best, end = 0.0, time.perf_counter() + seconds
     while time.perf_counter() < end:
         before = time.perf_counter()
-        team.run(_read_all, block.address, block.nbytes)
+        team.run(read_all, job.ctypes.data)
         best = max(best, block.nbytes / (time.perf_counter() - before))
     return best

@@ -111,10 +111,14 @@ def sampling() -> None:
 
 def program() -> None:
     """Compile what runs a program."""
-    from .program import run
+    from .program import Job, run
+    from .team import Team, entry
 
     tables = records.Tables(**{name: np.zeros(1, dtype) for name, dtype in records.TABLE_TYPES.items()})
-    run(np.zeros(1, records.OP), tables, np.zeros(records.STATE_CELLS, np.int64), 0, 0, 0, 1, 0)
+    nothing = Job(np.zeros(1, records.OP), tables, np.zeros(records.STATE_CELLS, np.int64))
+    team = Team(2)
+    team.run(entry(run), nothing.part(0, 0), threads=1)
+    team.close()
 
 
 def _operations(module: str, record: np.dtype[Any], names: Iterable[str]) -> None:

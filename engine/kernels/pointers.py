@@ -12,7 +12,8 @@ from numba import types
 from numba.extending import intrinsic
 
 
-def _pointer_to(pointee: Any) -> Any:
+def pointer_to(pointee: Any) -> Any:
+    """Return the intrinsic that makes an address a pointer to a type."""
     pointer = types.CPointer(pointee)
 
     @intrinsic
@@ -25,9 +26,9 @@ def _pointer_to(pointee: Any) -> Any:
     return cast
 
 
-f32 = _pointer_to(types.float32)
-i64 = _pointer_to(types.int64)
-i32 = _pointer_to(types.int32)
-u32 = _pointer_to(types.uint32)
-u16 = _pointer_to(types.uint16)
-u8 = _pointer_to(types.uint8)
+f32 = pointer_to(types.float32)
+i64 = pointer_to(types.int64)
+i32 = pointer_to(types.int32)
+u32 = pointer_to(types.uint32)
+u16 = pointer_to(types.uint16)
+u8 = pointer_to(types.uint8)

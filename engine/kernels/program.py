@@ -11,6 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+from numba import carray, from_dtype
+
 from . import (
     ops_attention,
     ops_basic,
@@ -21,14 +25,16 @@ from . import (
     ops_recurrent,
     ops_routing,
 )
-from .compiled import inlined, native
-from .pointers import i64
+from .compiled import inlined, inner, native
+from .pointers import i64, pointer_to
 from .records import (
     ATTEND,
+    ATTENTION,
     COMBINE,
     COUNTERS,
     DELTA,
     DELTA_CONVOLVE,
+    DELTA_NET,
     EMBED,
     EXPERTS_DOWN,
     EXPERTS_QUANTIZE,
@@ -36,6 +42,8 @@ from .records import (
     GATE,
     INDEX_SELECT,
     INDEX_STORE,
+    INDEXER,
+    LATENT,
     LATENT_ABSORB,
     LATENT_ATTEND,
     LATENT_EXPAND,
@@ -44,9 +52,12 @@ from .records import (
     LAYER_BEGAN,
     LINEAR,
     MAX_ROWS,
+    MIXED,
     MIXED_OUTPUT,
     MIXED_QUERIES,
+    MIXTURE,
     NORM,
+    OP,
     PAUSE,
     QUANTIZE,
     ROTATE,
@@ -57,14 +68,39 @@ from .records import (
     SCRATCH_BYTES,
     SHORT_CONVOLVE,
     SOFT_CAP,
+    STATE_CELLS,
     STOP,
     TIMESPEC,
     UNION,
+    Tables,
 )
 from .sync import barrier, counter, nanoseconds
 
 BOARD_LAYER = 2
 """The board's counter of the layer being computed."""
+
+_op, _attention, _latent_record, _indexer, _mixture_record, _mixed, _delta = (
+    pointer_to(from_dtype(dtype)) for dtype in (OP, ATTENTION, LATENT, INDEXER, MIXTURE, MIXED, DELTA_NET)
+)
+
+OPS, STATE, START, END, TABLES = 0, 2, 3, 4, 5
+
+
+class Job:
+    """What `run` is handed: int64 cells with addresses and lengths of a program's arrays, and which part to run.
+
+    ops: array of records.OP. state: int64 [STATE_CELLS]. The arrays must outlive it.
+    """
+
+    def __init__(self, ops: npt.NDArray[Any], tables: Tables, state: npt.NDArray[np.int64]) -> None:
+        arrays = [cell for table in tables for cell in (table.ctypes.data, len(table))]
+        self._cells = np.array([ops.ctypes.data, len(ops), state.ctypes.data, 0, 0, *arrays], np.int64)
+        self.address = self._cells.ctypes.data
+
+    def part(self, start: int, end: int) -> int:
+        """Its address, for operations start..end-1."""
+        self._cells[START], self._cells[END] = start, end
+        return self.address
 
 
 @inlined
@@ -148,12 +184,11 @@ def _operate(op: Any, tables: Any, state: Any, sync: int, scratch: int, threads:
         _mixture(op, tables.mixtures[op.index], state, sync, scratch)
 
 
-@native
-def run(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, threads: int, number: int) -> int:
-    """Run operations start..end-1; returns the index after the last one run (end, or less after a pause).
+@inner
+def _walk(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, threads: int, number: int) -> int:
+    """Run operations start..end-1; returns the index after the last one run.
 
-    ops: array of records.OP; tables: records.Tables; state: int64 [STATE_CELLS]. Called through `Team.run`, which
-    appends sync, threads and number.
+    ops: array of records.OP; tables: records.Tables; state: int64 [STATE_CELLS].
     """
     scratch = state[SCRATCH] + number * state[SCRATCH_BYTES]
     counters, timespec = i64(state[COUNTERS]), state[TIMESPEC]
@@ -186,3 +221,22 @@ def run(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, thre
                 return i + 1
             asked = False
     return end
+
+
+@native
+def run(job: int, sync: int, threads: int, number: int) -> int:
+    """Run a part of a program, as a team's `entry`; job: address of what `Job` holds.
+
+    Returns the index after the last operation run: the part's end, or less after a pause.
+    """
+    cells = i64(job)
+    tables = Tables(
+        carray(_attention(cells[TABLES]), cells[TABLES + 1]),
+        carray(_latent_record(cells[TABLES + 2]), cells[TABLES + 3]),
+        carray(_indexer(cells[TABLES + 4]), cells[TABLES + 5]),
+        carray(_mixture_record(cells[TABLES + 6]), cells[TABLES + 7]),
+        carray(_mixed(cells[TABLES + 8]), cells[TABLES + 9]),
+        carray(_delta(cells[TABLES + 10]), cells[TABLES + 11]),
+    )
+    ops, state = carray(_op(cells[OPS]), cells[OPS + 1]), carray(i64(cells[STATE]), STATE_CELLS)
+    return _walk(ops, tables, state, cells[START], cells[END], sync, threads, number)

@@ -6,6 +6,10 @@ sleeps in the kernel (futex), so that a core taken by somebody else costs that c
 
 A team's sync block is four cache lines: arrivals, generation, sleepers, and work counters. There are several of those
 for operations that follow each other without a barrier: each takes from its own (`counter`).
+
+Every member of a team but the first waits for work at a *box*, a cache line of its own, without the interpreter: what
+is to be called, and how many jobs have been put there. It waits as at a barrier, so a member that is wanted again soon
+is there at once, and one that is woken costs a system call.
 """
 
 from __future__ import annotations
@@ -16,9 +20,10 @@ import time
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from .compiled import inner, native
 from .pointers import i64
 
 LINE = 64
@@ -30,6 +35,13 @@ COUNTERS = LINE // 8
 SPINS = 2000
 """Pauses before a waiting thread goes to sleep: 50 to 100 us, several times the usual wait."""
 
+POSTED, ASLEEP, FUNCTION, JOB, THREADS = range(5)
+"""Cells of a box: jobs posted so far, whether the member sleeps, the native function to call (0: go home), what to hand
+to it, and how many threads run it."""
+
+NAP_MAX_US = 5000
+"""Where threads cannot wait for an address they look again after naps that grow to this."""
+
 _LINUX_FUTEX = {"x86_64": 202, "aarch64": 98}
 _FUTEX = _LINUX_FUTEX.get(platform.machine(), 0) if sys.platform == "linux" else 0
 _X86 = platform.machine().lower() in ("x86_64", "amd64")
@@ -39,22 +51,22 @@ _EVERYONE = 1 << 30
 if _FUTEX:
     _syscall = types.ExternalFunction("syscall", types.int64(*[types.int64] * 7))
 
-    @njit(cache=True, nogil=True)
-    def _sleep(address: int, seen: int) -> None:
+    @inner
+    def _sleep(address: int, seen: int, naps: int) -> None:
         _syscall(_FUTEX, address, _WAIT_PRIVATE, seen & 0xFFFFFFFF, 0, 0, 0)
 
-    @njit(cache=True, nogil=True)
+    @inner
     def _wake(address: int) -> None:
         _syscall(_FUTEX, address, _WAKE_PRIVATE, _EVERYONE, 0, 0, 0)
 
 else:
-    _sched_yield = types.ExternalFunction("sched_yield", types.int32())
+    _usleep = types.ExternalFunction("usleep", types.int32(types.uint32))
 
-    @njit(cache=True, nogil=True)
-    def _sleep(address: int, seen: int) -> None:
-        _sched_yield()
+    @inner
+    def _sleep(address: int, seen: int, naps: int) -> None:
+        _usleep(min(20 * naps, NAP_MAX_US))
 
-    @njit(cache=True, nogil=True)
+    @inner
     def _wake(address: int) -> None:
         pass
 
@@ -113,20 +125,20 @@ def _pause(typingctx: Any) -> Any:
     return types.none(), codegen
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _reset(sync: int) -> None:
     counters = i64(sync + WORK)
     for number in range(COUNTERS):
         counters[number] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def counter(sync: int, number: int) -> int:
     """What to hand to `take` so that it takes from another of the work counters."""
     return sync + 8 * number
 
 
-@njit(cache=True, nogil=True)
+@inner
 def barrier(sync: int, threads: int) -> None:
     """Wait until all `threads` have arrived. The last one resets the work counters for the next pieces of work."""
     if threads == 1:
@@ -140,17 +152,75 @@ def barrier(sync: int, threads: int) -> None:
         if atomic_add(sync + SLEEPERS, 0) > 0:
             _wake(sync + GENERATION)
         return
+    _wait_while(sync + GENERATION, generation, sync + SLEEPERS)
+
+
+@inner
+def _wait_while(address: int, seen: int, sleepers: int) -> None:
+    """Wait until the int64 at an address is another than `seen`; who sleeps is counted at `sleepers`.
+
+    Whoever changes the value looks at `sleepers` afterwards, and wakes them.
+    """
     for _ in range(SPINS):
-        if atomic_load(sync + GENERATION) != generation:
+        if atomic_load(address) != seen:
             return
         _pause()
-    atomic_add(sync + SLEEPERS, 1)
-    while atomic_load(sync + GENERATION) == generation:
-        _sleep(sync + GENERATION, generation)
-    atomic_add(sync + SLEEPERS, -1)
+    atomic_add(sleepers, 1)
+    naps = 0
+    while atomic_add(address, 0) == seen:
+        naps += 1
+        _sleep(address, seen, naps)
+    atomic_add(sleepers, -1)
 
 
-@njit(cache=True, nogil=True)
+@intrinsic
+def _call(typingctx: Any, function: Any, job: Any, sync: Any, threads: Any, number: Any) -> Any:
+    """Call the native function at an address: int64 (job, sync, threads, number) -> int64."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(_I64, [_I64] * 4)
+        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+
+    return types.int64(*[types.int64] * 5), codegen
+
+
+@native
+def post(boxes: int, function: int, job: int, sync: int, threads: int) -> int:
+    """Have `threads` threads call `function(job, sync, threads, number)`, this one as number 0; returns its result.
+
+    boxes: of members 1, 2, ... Function must end with a barrier: then every member has read its box.
+    """
+    for number in range(1, threads):
+        box = boxes + (number - 1) * LINE
+        cells = i64(box)
+        cells[FUNCTION], cells[JOB], cells[THREADS] = function, job, threads
+        atomic_add(box, 1)
+        if atomic_add(box + 8 * ASLEEP, 0) != 0:
+            _wake(box)
+    return _call(function, job, sync, threads, 0)
+
+
+@native
+def dismiss(box: int) -> None:
+    """Let the member that waits at a box go home."""
+    i64(box)[FUNCTION] = 0
+    atomic_add(box, 1)
+    _wake(box)
+
+
+@native
+def attend(box: int, sync: int, number: int) -> None:
+    """Be member `number` of a team: do what is posted in the box until dismissed."""
+    seen, cells = 0, i64(box)
+    while True:
+        _wait_while(box, seen, box + 8 * ASLEEP)
+        seen = atomic_load(box)
+        if cells[FUNCTION] == 0:
+            return
+        _call(cells[FUNCTION], cells[JOB], sync, cells[THREADS], number)
+
+
+@inner
 def nanoseconds(timespec: int) -> int:
     """The monotonic clock; `timespec` is the address of two int64 it may use."""
     _clock_gettime(_MONOTONIC, timespec)
@@ -158,7 +228,7 @@ def nanoseconds(timespec: int) -> int:
     return cells[0] * 1_000_000_000 + cells[1]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def take(sync: int, items: int) -> int:
     """Take the next `items` pieces of the work at hand; returns the index of the first. sync: as from `counter`."""
     return atomic_add(sync + WORK, items)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from ..board import Board, Counter
 from ..experts.placement import Placement
 from ..kernels import records as r
 from ..kernels.formats import is_packed
+from ..kernels.program import Job
 from ..kernels.quantize import q8_bytes
 from .foreseeing import Ahead, NextOf, look_ahead
 from .kv import KVCache
@@ -45,19 +46,28 @@ class Lossy:
     top_p: float | None = None
 
 
+class Pause(NamedTuple):
+    """A mixture that may stop for experts that are missing; combine: its COMBINE, where the body goes on."""
+
+    layer: int
+    top_k: int
+    combine: int
+
+
 @dataclass(slots=True)
 class Program:
     """The compiled model. Operations up to `body_end` compute a block of rows, the rest the logits of some of them.
 
-    combine_after: from the operation after a mixture's UNION to its COMBINE. kept: arrays the records point to.
-    next_of: from a layer to what foresees the choices of which other.
+    job: what the threads that run it are handed. pauses: by the operation after a mixture's UNION. kept: arrays the
+    records point to. next_of: from a layer to what foresees the choices of which other.
     """
 
     ops: npt.NDArray[Any]
     tables: r.Tables
+    job: Job
     body_end: int
     ropes: list[RopeTable]
-    combine_after: dict[int, int] = field(default_factory=dict)
+    pauses: dict[int, Pause] = field(default_factory=dict)
     kept: list[npt.NDArray[Any]] = field(default_factory=list)
     next_of: NextOf = field(default_factory=dict)
 
@@ -78,15 +88,23 @@ class Builder:
     """Builds one program; mixers emit through it. `build` is called once."""
 
     def __init__(
-        self, spec: ModelSpec, weights: Weights, space: Workspace, kv: KVCache, placement: Placement, board: Board
+        self,
+        spec: ModelSpec,
+        weights: Weights,
+        space: Workspace,
+        kv: KVCache,
+        placement: Placement,
+        board: Board,
+        state: npt.NDArray[np.int64],
     ) -> None:
         self.spec, self.weights, self.space = spec, weights, space
+        self._state = state
         self._kv, self.placement, self._board = kv, placement, board
         self._ops: list[dict[str, Any]] = []
         self._records: dict[str, list[dict[str, Any]]] = {name: [] for name in r.TABLE_TYPES}
         self._ropes: dict[int, tuple[Rope, int]] = {}
         self._tables: list[RopeTable] = []
-        self._combine_after: dict[int, int] = {}
+        self._pauses: dict[int, Pause] = {}
         self._kept: list[npt.NDArray[Any]] = []
         self._ahead: Ahead | None = None
         self._next_of: NextOf = {}
@@ -132,9 +150,9 @@ class Builder:
         self._head()
         join(self._ops)
         tables = r.Tables(**{name: _pack(self._records[name], dtype) for name, dtype in r.TABLE_TYPES.items()})
-        return Program(
-            _pack(self._ops, r.OP), tables, body_end, self._tables, self._combine_after, self._kept, self._next_of
-        )
+        ops = _pack(self._ops, r.OP)
+        job = Job(ops, tables, self._state)
+        return Program(ops, tables, job, body_end, self._tables, self._pauses, self._kept, self._next_of)
 
     # what mixers emit with
 
@@ -270,7 +288,7 @@ class Builder:
         if packed:
             self.emit(r.EXPERTS_QUANTIZE, index=index)
         self.emit(r.EXPERTS_DOWN, index=index)
-        self._combine_after[after_union] = len(self._ops)
+        self._pauses[after_union] = Pause(layer, values["top_k"], len(self._ops))
         self.emit(r.COMBINE, index=index)
         if apart:
             self.norm("experts_out_norm", layer, self.target, self.target)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from ..experts.placement import Choices, Placement
 from ..experts.streaming import Coming, Streamer
 from ..kernels import records as r
 from ..kernels.program import run
-from ..kernels.team import Team
+from ..kernels.team import Team, entry
 from .build import Builder, Lossy, Program
 from .foreseeing import Ahead
 from .kv import KVCache
@@ -31,6 +32,9 @@ from .weights import Weights
 from .workspace import HEAD_ROWS, Workspace
 
 Floats = npt.NDArray[np.float32]
+THREAD_BYTES = 4 << 20
+"""Weights for which it pays to wake one more thread, when one token's experts come in one by one."""
+
 OnRoute = Callable[[int, npt.NDArray[np.int32], Floats, npt.NDArray[np.int32]], None]
 """Told of every routing: (layer, ids [rows, k], weights [rows, k], kept [rows])."""
 
@@ -61,16 +65,18 @@ class Model:
         self.placement, self.source = placement, weights.experts
         self._keep = (weights, kv)  # the program holds their addresses
         self._build: Callable[[Lossy, Ahead | None], Program] = lambda lossy, ahead: Builder(
-            spec, weights, space, kv, placement, board
+            spec, weights, space, kv, placement, board, self._state
         ).build(lossy, ahead)
         self._foresight, self._guesses = Foresight(len(spec.layers), spec.top_k), guesses
         self._looking = looking
         self.trial = Trial(looking.ways) if looking.pilot else None
-        self._limit(lossy)
         self._timespec = np.zeros(2, np.int64)
         self._passage = Passage(board, space, spec.moe_layers, spec.top_k)
         self._place = {layer: place for place, layer in enumerate(spec.moe_layers)}
         self._state = self._make_state()
+        self._entry = entry(run)
+        self._single: dict[tuple[int, int], Choices] = {}
+        self._limit(lossy)
         self._ids = space.array("ids", (space.rows,), np.int64)
         self._logits = space.array("logits", (HEAD_ROWS, spec.vocab), np.float32)
         self._job_expert = space.array("job_expert", (spec.experts,), np.int64)
@@ -78,7 +84,7 @@ class Model:
         self.on_route: OnRoute | None = None
         self._choice = ThreadChoice(team.threads)
         self._threads = team.threads
-        self._used_ns = 0  # processor time of the forward at hand
+        self._together_ns = self._used_ns = 0  # time and processor time of the forward at hand on all its threads
 
     def _make_state(self) -> npt.NDArray[np.int64]:
         at = self._space.address
@@ -133,14 +139,13 @@ class Model:
         state[r.KEPT_COUNTER] = Counter.KEFF_SUM if decoding else -1
         state[r.ALWAYS_PAUSE] = self.on_route is not None
         self._threads = self._choice.count if decoding else self._team.threads
-        computed, at = int(counters[Counter.COMPUTE_NS]), 0
-        self._used_ns = 0
+        self._together_ns = self._used_ns = at = 0
         if decoding:
             self._passage.begin()
         else:
             self._passage.interrupt()
         while True:
-            at = self._run(at, program.body_end)
+            at = self._run(at, program.body_end, self._threads)
             if at == program.body_end:
                 break
             if program.ops["code"][at - 1] != r.UNION:  # a layer began, and a stop was asked for
@@ -149,7 +154,7 @@ class Model:
         if decoding:
             self._passage.end(int(ids[0]))
             self._note_trial((time.perf_counter_ns() - began) / 1e9)
-            self._choice.note((int(counters[Counter.COMPUTE_NS]) - computed) / 1e9, self._used_ns / 1e9)
+            self._choice.note(self._together_ns / 1e9, self._used_ns / 1e9)
 
     def _note_trial(self, seconds: float) -> None:
         if self.trial is not None:
@@ -158,43 +163,56 @@ class Model:
             if self.trial.gain is not None:
                 self._board.counters[Counter.AHEAD_GAIN] = round(1000 * self.trial.gain)
 
-    def _run(self, start: int, end: int) -> int:
+    def _run(self, start: int, end: int, threads: int) -> int:
         program = self._running
         before, used = time.perf_counter_ns(), time.process_time_ns()
-        reached = self._team.run(run, program.ops, program.tables, self._state, start, end, threads=self._threads)
-        self._used_ns += time.process_time_ns() - used
-        self._board.counters[Counter.COMPUTE_NS] += time.perf_counter_ns() - before
-        return int(reached)
+        reached = self._team.run(self._entry, program.job.part(start, end), threads)
+        spent = time.perf_counter_ns() - before
+        if threads == self._threads:
+            self._together_ns += spent
+            self._used_ns += time.process_time_ns() - used
+        self._board.counters[Counter.COMPUTE_NS] += spent
+        return reached
 
     def _serve(self, after_union: int, rows: int) -> int:
         """A mixture paused: write the trace, stream what is missing, compute. Returns where to go on."""
         state, program = self._state, self._running
-        record = program.tables.mixtures[program.ops["index"][after_union - 1]]
-        layer = int(record["layer"])
-        top_k = int(record["top_k"])
-        place = 4 * self._space.rows * self._place[layer]
-        pairs = place * self.spec.top_k
-        ids = self._space.array("route_ids", (rows, top_k), np.int32, pairs)
-        kept = self._space.array("route_kept", (rows,), np.int32, place)
+        layer, top_k, combine = program.pauses[after_union]
+        choices = self._choices(layer, rows, top_k)
         if self.on_route is not None:
-            self.on_route(layer, ids, self._space.array("route_weights", (rows, top_k), np.float32, pairs), kept)
-        combine = program.combine_after[after_union]
+            weights = self._routing("route_weights", np.float32, layer, rows, top_k)
+            self.on_route(layer, choices.ids, weights, choices.kept)
 
         def compute(jobs: list[int]) -> None:
             self._active[: len(jobs)] = jobs
             state[r.ACTIVE] = len(jobs)
-            self._run(after_union, combine)
+            share = self._threads if rows > 1 else -(-len(jobs) * self.source.expert_bytes // THREAD_BYTES)
+            self._run(after_union, combine, min(self._threads, share))
 
         experts = self._job_expert[: state[r.JOBS]].copy()
-        self._passage.paused(layer, ids[0, : kept[0]])
+        self._passage.paused(layer, choices.ids[0, : choices.kept[0]])
         waited = int(self._board.counters[Counter.READ_WAIT_NS])
         counter, coming = Counter(int(state[r.HIT_COUNTER])), None
         if layer in program.next_of:
             by, target = program.next_of[layer]
             coming = Coming(target, self._foresight.of(by, target), self.spec.top_k)
-        self._streamer.run(layer, experts, Choices(ids, kept), counter, compute, coming)
+        self._streamer.run(layer, experts, choices, counter, compute, coming)
         self._passage.waited(layer, int(self._board.counters[Counter.READ_WAIT_NS]) - waited)
         return combine
+
+    def _choices(self, layer: int, rows: int, top_k: int) -> Choices:
+        """What the rows chose in a layer, views of native memory; those of single tokens are made once."""
+        known = self._single.get((layer, top_k)) if rows == 1 else None
+        if known is None:
+            kept = self._space.array("route_kept", (rows,), np.int32, 4 * self._space.rows * self._place[layer])
+            known = Choices(self._routing("route_ids", np.int32, layer, rows, top_k), kept)
+            if rows == 1:
+                self._single[layer, top_k] = known
+        return known
+
+    def _routing(self, buffer: str, dtype: Any, layer: int, rows: int, top_k: int) -> npt.NDArray[Any]:
+        skip = 4 * self._space.rows * self.spec.top_k * self._place[layer]
+        return self._space.array(buffer, (rows, top_k), dtype, skip)
 
     def logits(self, first: int, count: int) -> Floats:
         """Logits of rows first..first+count-1 of the last block, float32 [count, vocab]; count <= HEAD_ROWS.
@@ -203,6 +221,6 @@ class Model:
         """
         state = self._state
         state[r.HEAD_FROM], state[r.HEAD_TO] = first, first + count
-        self._run(self._running.body_end, len(self._running.ops))
+        self._run(self._running.body_end, len(self._running.ops), self._threads)
         view: Floats = self._logits[:count]
         return view

@@ -32,6 +32,7 @@ class Disk:
     """Stands for a ReaderPool. Reads end in any order, when they are waited for; `broken` experts cannot be read."""
 
     def __init__(self, seed: int) -> None:
+        self.count = 2
         self.broken: set[tuple[int, int]] = set()
         self._random = random.Random(seed)
         self._under_way: list[tuple[int, ExpertRead, memoryview]] = []
