@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import carray, from_dtype
+from numba import carray, from_dtype, njit
 
 from . import (
     ops_attention,
@@ -25,7 +25,7 @@ from . import (
     ops_recurrent,
     ops_routing,
 )
-from .compiled import inlined, inner, native
+from .compiled import inlined, inner
 from .pointers import i64, pointer_to
 from .records import (
     ATTEND,
@@ -223,7 +223,7 @@ def _walk(ops: Any, tables: Any, state: Any, start: int, end: int, sync: int, th
     return end
 
 
-@native
+@njit(cache=True, nogil=True)  # not `native`: arrays are made here
 def run(job: int, sync: int, threads: int, number: int) -> int:
     """Run a part of a program, as a team's `entry`; job: address of what `Job` holds.
 
