@@ -9,11 +9,10 @@ from .events import Loading
 from .experts.policies import compile_policies
 from .kernels import CACHE_FOLDER, parts
 from .kernels.cache import is_complete
-from .kernels.warm import Progress, compile_ahead, compile_here, processors
+from .kernels.warm import Progress, compile_ahead, compile_here, useful_processes
 from .plan import available_memory
 
-_MOST_PROCESSES: Final = 3  # more would wait for each other
-_PROCESS_BYTES: Final = 400 << 20  # what one takes
+_PROCESS_BYTES: Final = 400 << 20  # what a process that compiles takes, and some more
 
 Tell = Callable[[Loading], None]
 
@@ -24,11 +23,11 @@ def is_compiled() -> bool:
 
 
 def compile_elsewhere(tell: Tell) -> None:
-    """Compile everything in other processes, in as many as there are processors and memory for.
+    """Compile everything in other processes: as many as there are processors and memory for, which may be none.
 
     Returns at once when it was done before; what fails is left to `load_kernels`.
     """
-    compile_ahead(_telling(tell), min(_MOST_PROCESSES, processors(), available_memory() // _PROCESS_BYTES))
+    compile_ahead(_telling(tell), min(useful_processes(), available_memory() // _PROCESS_BYTES))
 
 
 def load_kernels(tell: Tell) -> None:

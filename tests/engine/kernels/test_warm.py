@@ -136,6 +136,7 @@ def test_progress_goes_on_where_helpers_failed(tmp_path: Path, monkeypatch: pyte
     warm.compile_ahead(lambda *numbers: told.append(numbers), 1)
     assert told == [(1, 4), (2, 4)]
     assert not cache.is_complete(tmp_path)
+    warm.compile_ahead(lambda *numbers: told.append(numbers), 1)  # is not tried again
     warm.compile_here([lambda: missing(1)], lambda *numbers: told.append(numbers))
     assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
     warm.compile_here([lambda: missing(1)], lambda *numbers: told.append(numbers))
@@ -146,6 +147,7 @@ def test_complete_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """What was compiled is not looked at again."""
     monkeypatch.setattr(warm, "CACHE_FOLDER", tmp_path)
     monkeypatch.setattr(parts, "PARTS", [TWICE])
+    warm.compile_ahead(lambda *_: pytest.fail("nobody is there to compile"), 0)
     told: list[tuple[int, int]] = []
     warm.compile_ahead(lambda *numbers: told.append(numbers), 1)
     assert cache.is_complete(tmp_path)
