@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +21,9 @@ from .commands.options import NAME
 from .processes import child_environ, end
 from .render.clean import clean
 
-REPOSITORY: Final = re.compile(r"(https?://[^/\s]+/)?[\w.-]+/[\w.-]+(@[\w./-]+)?")
+_LOOK_S: Final = 0.1
+
+REPOSITORY: Final = re.compile(r"(https?://[^/\s]+/)?[\w.-]+/[\w.-]+(@[\w./-]+)?(:[\w.-]+)?")
 """What is taken for a repository's name when it is no folder."""
 
 
@@ -29,12 +32,16 @@ def is_repository(text: str) -> bool:
     return not text.startswith((".", "/", "~")) and REPOSITORY.fullmatch(text) is not None
 
 
-def fetch(repo: str, progress: Callable[[str, int, int], None]) -> Path:
+class StoppedError(Exception):
+    """It was stopped, as was asked."""
+
+
+def fetch(repo: str, progress: Callable[[str, int, int], None], stop: threading.Event) -> Path:
     """Get a model, in few bits; returns its folder.
 
-    What `progress` raises ends it; the next attempt goes on from there. Raises EngineError.
+    `stop` ends it at once; the next attempt goes on from there. Raises EngineError, StoppedError.
     """
-    for said in _told("pull", repo, "--convert", "auto", "--json"):
+    for said in _told(stop, "pull", repo, "--convert", "auto", "--json"):
         match said:
             case {"event": "progress", "stage": str(stage), "done": int(done), "total": int(total)}:
                 progress(stage, done, total)
@@ -43,25 +50,40 @@ def fetch(repo: str, progress: Callable[[str, int, int], None]) -> Path:
     raise EngineError(f"{repo}: the download ended without a model; try again")
 
 
-def forecasts() -> Generator[dict[str, Any], None, None]:
-    """What `models --forecast` tells of each model on this machine. Raises EngineError."""
-    return _told("models", "--forecast", "--json")
+def forecasts(stop: threading.Event) -> Generator[dict[str, Any], None, None]:
+    """What `models --forecast` tells of each model on this machine. Raises EngineError, StoppedError."""
+    return _told(stop, "models", "--forecast", "--json")
 
 
-def _told(*arguments: str) -> Generator[dict[str, Any], None, None]:
-    """Run a command of this program and yield the objects that it prints. Raises EngineError with what it said last."""
+def _told(stop: threading.Event, *arguments: str) -> Generator[dict[str, Any], None, None]:
+    """Run a command of this program and yield the objects that it prints, until `stop` is set.
+
+    Raises EngineError with what it said last, StoppedError.
+    """
     command = [sys.executable, "-P", "-m", "colibri_tui", *arguments]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=child_environ()
     ) as child:
         assert child.stdout is not None
         assert child.stderr is not None
+        threading.Thread(target=_end_on, args=(stop, child), daemon=True).start()
         try:
             for line in child.stdout:
-                yield json.loads(line)
-            if child.wait() != 0:
+                if line.endswith(b"\n"):  # the last one may be cut
+                    yield json.loads(line)
+            code = child.wait()
+            if stop.is_set():
+                raise StoppedError
+            if code != 0:
                 raise EngineError(_last_words(child.stderr.read(), child.returncode))
         finally:
+            end(child)
+
+
+def _end_on(stop: threading.Event, child: subprocess.Popen[bytes]) -> None:
+    """End the child as soon as `stop` is set: it may be saying nothing for a long time."""
+    while child.poll() is None:
+        if stop.wait(_LOOK_S):
             end(child)
 
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from engine.checkpoint.gguf_files import is_gguf, open_gguf
 from engine.checkpoint.index import Checkpoint
 from engine.convert.container import FORMATS
 from engine.convert.jobs import plan_jobs
@@ -22,8 +21,8 @@ from engine.events import Plan
 from engine.expectations import CONTEXT, Forecast, HitRate, Machine, Token, expected, forecast
 from engine.experts.source import merged_bytes
 from engine.experts.usage import read_usage
-from engine.families import read_spec
 from engine.files import replace_file
+from engine.headers import read_headers, spec_of
 from engine.kernels.formats import F16
 from engine.kernels.limits import memory_read_rate
 from engine.kernels.team import Team, physical_cores
@@ -73,6 +72,7 @@ class Examined:
     """A model whose headers were read."""
 
     name: str
+    is_gguf: bool
     spec: ModelSpec
     config: dict[str, Any]
     forms: list[Facts]
@@ -97,13 +97,13 @@ class Outlook:
 
 def examine(path: Path, options: EngineOptions) -> Examined:
     """Read the headers of a model on this machine. Raises EngineError."""
-    checkpoint = open_gguf(path) if is_gguf(path) else Checkpoint.open(path)
+    checkpoint = read_headers(path)
     return of_checkpoint(path.absolute().name, checkpoint, options)
 
 
 def of_checkpoint(name: str, checkpoint: Checkpoint, options: EngineOptions) -> Examined:
     """The same for headers that were read already. Raises EngineError for a model that cannot be run."""
-    spec = read_spec(checkpoint.config)
+    spec = spec_of(checkpoint)
     weights = Weights(checkpoint, spec)
     needs = model_needs(spec, weights, options, options.threads or physical_cores())
     total = sum(entry.nbytes for entry in checkpoint.tensors.values())
@@ -115,7 +115,7 @@ def of_checkpoint(name: str, checkpoint: Checkpoint, options: EngineOptions) -> 
     ]  # fmt: skip
     if not weights.experts.packed:
         forms += [_converted(spec, weights, needs, fmt) for fmt in FORMATS]
-    return Examined(name, spec, checkpoint.config, forms, weights.experts.files())
+    return Examined(name, bool(checkpoint.metadata), spec, checkpoint.config, forms, weights.experts.files())
 
 
 def _converted(spec: ModelSpec, weights: Weights, needs: Needs, fmt: str) -> Facts:

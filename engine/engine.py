@@ -21,8 +21,6 @@ import numpy.typing as npt
 from . import state_file
 from .board import Board, Counter, Phase, Tier
 from .checkpoint.files import ModelFiles
-from .checkpoint.gguf_files import is_gguf, open_gguf
-from .checkpoint.index import Checkpoint
 from .compiling import compile_elsewhere, load_kernels
 from .errors import ContextOverflowError, EngineError
 from .events import Event, Loading, MemoryCurve, Notice, Plan, Ready, Repin, State, Turn
@@ -31,8 +29,8 @@ from .experts.placement import Placement
 from .experts.reader import ReaderPool
 from .experts.streaming import Streamer
 from .experts.trace import RouteTrace
-from .families import read_spec
 from .forecast import memory_curve
+from .headers import read_headers, spec_of
 from .kernels.team import Team, physical_cores
 from .learning import Learning
 from .model.build import Lossy
@@ -78,8 +76,8 @@ class Engine:
         self._template: ChatTemplate | None
         self.notices: list[str] = []
         self.listener: OnRoute | None = None
-        checkpoint = open_gguf(folder) if is_gguf(folder) else Checkpoint.open(folder)
-        self.spec: ModelSpec = read_spec(checkpoint.config)
+        checkpoint = read_headers(folder)
+        self.spec: ModelSpec = spec_of(checkpoint)
         self.weights = weights = Weights(checkpoint, self.spec)
         generation = GenerationDefaults.load(folder, checkpoint.config)
         self.eos_ids, self.defaults = generation.eos_ids, generation.sampling()

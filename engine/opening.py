@@ -9,10 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .checkpoint.gguf_files import is_gguf, open_gguf
-from .checkpoint.index import Checkpoint
 from .compiling import compile_elsewhere, is_compiled
-from .families import read_spec
+from .headers import read_headers, spec_of
 from .options import EngineOptions
 
 if TYPE_CHECKING:
@@ -23,8 +21,7 @@ def open_engine(path: str | Path, options: EngineOptions, *, progress: Progress,
     """Like `Engine.open`. The factory that the worker process calls."""
     folder = Path(path)
     if not is_compiled():
-        checkpoint = open_gguf(folder) if is_gguf(folder) else Checkpoint.open(folder)
-        read_spec(checkpoint.config)  # a model that cannot be run is refused before anything is compiled for it
+        spec_of(read_headers(folder))  # a model that cannot be run is refused before anything is compiled for it
         compile_elsewhere(progress)
     from .engine import Engine
 

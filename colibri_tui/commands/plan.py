@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..launch import Launch
     from ..planning import Examined, Facts, Outlook
 
-_REPO = re.compile(r"(https?://.*|[\w.-]+/[\w.-]+(@.+)?)")
+_REPO = re.compile(r"(https?://.*|[\w.-]+/[\w.-]+(@[^:]+)?(:.+)?)")
 
 
 @click.command(cls=EngineCommand)
@@ -44,8 +44,9 @@ _REPO = re.compile(r"(https?://.*|[\w.-]+/[\w.-]+(@.+)?)")
 def plan(ctx: click.Context, model: str, as_json: bool, profile: str | None) -> None:
     """Tell what MODEL takes and does on this machine, before it is loaded.
 
-    REPO is OWNER/NAME on a hub: only the headers of its files are read. Disk and memory are measured here; the expected
-    hit rate is that of the profile where it knows the model, else from published measurements.
+    REPO is OWNER/NAME on a hub, or OWNER/NAME:Q4_K_M for one of several GGUF files: only headers are read. Disk and
+    memory are measured here; the expected hit rate is that of the profile where it knows the model, else from published
+    measurements.
     """
     from ..planning import learned, machine_speed, outlook, outlooks
 
@@ -89,14 +90,13 @@ def _find(model: str, start: Launch) -> tuple[Examined, EngineOptions, Path | No
     from ..hub.remote import remote_checkpoint
     from ..hub.transfer import get_small
 
-    repo, revision = split_name(model)
+    repo, revision, pattern = split_name(model)
     listing = list_repository(repo, revision)
-    wanted = choose(listing, None, lambda file: get_small(listing, file))
-    if wanted.is_gguf:
-        raise EngineError(f"{repo}: GGUF files are planned when they are here; pull them first")
+    wanted = choose(listing, pattern, lambda file: get_small(listing, file))
     options, _ = resolve_options(start.flags, os.environ, start.settings)
     checkpoint = remote_checkpoint(listing, wanted, Path(repo))
-    return of_checkpoint(f"{repo}@{listing.commit[:8]}", checkpoint, options), options, None, False
+    called = repo + (f":{pattern}" if pattern else "")
+    return of_checkpoint(f"{called}@{listing.commit[:8]}", checkpoint, options), options, None, False
 
 
 def _json(found: Examined, machine: Machine, rows: list[tuple[Facts, Outlook | None, str]]) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def _show(
         console.print(budgets)
     if not is_here:
         repo = found.name.partition("@")[0]
-        smaller = " --convert int4" if len(rows) > 1 else ""
+        smaller = " --convert int4" if len(rows) > 1 and not found.is_gguf else ""
         console.print(f"\nget it with '{NAME} pull {clean(repo)}{smaller}'", soft_wrap=True)
 
 

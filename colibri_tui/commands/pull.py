@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import click
@@ -29,6 +30,7 @@ from .output import Progress
 def pull(repo: str, bits: str | None, pattern: str | None, name: str | None, as_json: bool) -> None:
     """Download the model REPO, which is OWNER/NAME or OWNER/NAME@REVISION.
 
+    OWNER/NAME:Q4_K_M is one of several GGUF files, by a part of its name.
     Only the files that the model needs are fetched. A download that was interrupted goes on when the same command is
     given again. HF_ENDPOINT names another hub, HF_TOKEN a token for models that are gated or private.
     """
@@ -36,8 +38,13 @@ def pull(repo: str, bits: str | None, pattern: str | None, name: str | None, as_
     from ..hub.pull import Request
     from ..hub.pull import pull as get
 
-    repo, revision = split_name(repo)
+    repo, revision, behind = split_name(repo)
+    if behind and pattern:
+        raise click.UsageError("a GGUF file is named twice: behind the : and by --file")
+    pattern = behind or pattern
     called = name or repo.rpartition("/")[2] + (f"-{bits}" if bits in ("int4", "int8") else "")
+    if pattern and not name and re.fullmatch(r"[\w.-]+", pattern):
+        called += f"-{pattern}"
     if not called or "/" in called or called.startswith("."):
         raise EngineError(f"{called!r} is no name for a model: letters, digits, dots and dashes, no / and no dot first")
     target = paths.models_dir() / called

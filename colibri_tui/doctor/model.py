@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.checkpoint.gguf_files import is_gguf, model_files, open_gguf
+from engine.checkpoint.gguf_files import is_gguf, model_files
 from engine.checkpoint.index import Checkpoint, read_header
 from engine.convert.journal import file_digest
 from engine.convert.run import RECORD
 from engine.errors import BudgetError, CheckpointError, EngineError
-from engine.families import read_spec
 from engine.files import reason
+from engine.headers import read_headers, spec_of
 from engine.kernels.team import physical_cores
 from engine.model.spec import ModelSpec
 from engine.model.weights import Weights
@@ -80,8 +80,8 @@ class ModelCheck:
 
     def config(self) -> Iterator[Finding]:
         """What it is."""
-        self._checkpoint = open_gguf(self._path) if is_gguf(self._path) else Checkpoint.open(self._path)
-        self._spec = spec = read_spec(self._checkpoint.config)
+        self._checkpoint = read_headers(self._path)
+        self._spec = spec = spec_of(self._checkpoint)
         layers = f"{len(spec.layers)} layers, {len(spec.moe_layers)} with {spec.experts} experts each"
         yield ok("config", f"{spec.family}: {layers}, {spec.top_k} for a token; up to {spec.max_context:,} tokens")
 

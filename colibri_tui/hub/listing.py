@@ -6,9 +6,9 @@ import fnmatch
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from huggingface_hub import HfApi, constants
 
@@ -70,14 +70,25 @@ def endpoint() -> str:
     return (os.environ.get("HF_ENDPOINT") or constants.ENDPOINT).rstrip("/")
 
 
-def split_name(text: str) -> tuple[str, str | None]:
-    """Split REPO[@revision], or the address of a repository's page."""
+class Name(NamedTuple):
+    """What a person calls a model on a hub. pattern: of a GGUF file."""
+
+    repo: str
+    revision: str | None
+    pattern: str | None
+
+
+def split_name(text: str) -> Name:
+    """Split REPO[@revision][:FILE], or the address of a repository's page."""
     for start in (endpoint() + "/", "https://huggingface.co/", "hf.co/"):
         text = text.removeprefix(start)
-    repo, at, revision = text.strip("/ ").partition("@")
+    text, colon, pattern = text.strip("/ ").partition(":")
+    repo, at, revision = text.partition("@")
     if at and not revision:
         raise HubError(f"{text!r}: a revision is missing behind the @")
-    return repo, revision or None
+    if colon and not pattern:
+        raise HubError(f"{text!r}: a part of a file's name is missing behind the :")
+    return Name(repo, revision or None, pattern or None)
 
 
 def list_repository(repo: str, revision: str | None) -> Listing:
@@ -154,27 +165,40 @@ def _choose_gguf(listing: Listing, pattern: str | None) -> tuple[RemoteFile, ...
         kinds = sorted({name.rpartition(".")[2] for name in listing.files if name.endswith((".bin", ".pt", ".pth"))})
         old = f" (it has .{kinds[0]} files, which may run code when they are opened)" if kinds else ""
         raise HubError(f"{listing.repo}: no *.safetensors with a config.json and no *.gguf in it{old}")
-    if pattern is not None:
-        found = [file for file in found if fnmatch.fnmatch(file.name.lower(), f"*{pattern.lower()}*")]
     models: dict[str, list[RemoteFile]] = {}
     for file in found:
         models.setdefault(re.sub(r"-\d{5}-of-\d{5}\.gguf$", GGUF, file.name), []).append(file)
-    if len(models) != 1:
-        raise HubError(_ambiguous(listing.repo, pattern, models))
-    return tuple(sorted(next(iter(models.values())), key=lambda file: file.name))
+    labels = _labels(models)
+    if pattern is not None:  # `Q4_K_M` is that one, though there is a `UD-Q4_K_M` too
+        chosen = {name: files for name, files in models.items() if _matches(name, pattern)}
+        exact = {name: files for name, files in chosen.items() if labels[name].lower() == pattern.lower()}
+        chosen = exact or chosen
+    else:
+        chosen = models
+    if len(chosen) != 1:
+        raise HubError(_ambiguous(listing.repo, pattern, chosen or models, labels))
+    return tuple(sorted(next(iter(chosen.values())), key=lambda file: file.name))
 
 
-def _ambiguous(repo: str, pattern: str | None, models: dict[str, list[RemoteFile]]) -> str:
-    if not models:
-        return f"{repo}: no GGUF file with {pattern!r} in its name"
-    listed = ", ".join(
-        f"{_stem(name)} ({size(sum(f.nbytes for f in files))})" for name, files in sorted(models.items())
-    )
-    return f"{repo} holds {len(models)} models as GGUF; choose one with --file: {listed}"
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatch.fnmatch(name.lower(), f"*{pattern.lower()}*")
 
 
-def _stem(name: str) -> str:
-    return name.rpartition("/")[2].removesuffix(GGUF)
+def _labels(models: Iterable[str]) -> dict[str, str]:
+    """What tells files of one repository apart: their names without what all begin with."""
+    stems = {name: name.rpartition("/")[2].removesuffix(GGUF) for name in models}
+    common = os.path.commonprefix(list(stems.values()))  # noqa: RUF071  # by characters is what is wanted
+    shared = max(common.rfind("-"), common.rfind(".")) + 1
+    return {name: stem[shared:] or stem for name, stem in stems.items()}
+
+
+def _ambiguous(repo: str, pattern: str | None, models: dict[str, list[RemoteFile]], labels: dict[str, str]) -> str:
+    sizes = {labels[name]: size(sum(file.nbytes for file in files)) for name, files in models.items()}
+    listed = ", ".join(f"{label} ({nbytes})" for label, nbytes in sorted(sizes.items()))
+    if pattern is not None and not any(_matches(name, pattern) for name in models):
+        return f"{repo}: no GGUF file with {pattern!r} in its name; there are: {listed}"
+    example = min(labels[name] for name in models)
+    return f"{repo} holds {len(models)} models as GGUF; choose one, as in {repo}:{example}. There are: {listed}"
 
 
 def check_small(files: Sequence[RemoteFile]) -> None:

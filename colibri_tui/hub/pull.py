@@ -16,8 +16,8 @@ from typing import Any, Final
 from engine.checkpoint.index import Checkpoint
 from engine.convert.run import Model, convert_checkpoint
 from engine.errors import EngineError
-from engine.families import read_spec
 from engine.files import replace_file
+from engine.headers import spec_of
 from engine.model.weights import Weights
 from engine.target import put_in_place, refuse_taken, working_on
 
@@ -106,17 +106,17 @@ class _Pull:
     def run(self) -> None:
         """Get it."""
         expert_format = self._request.expert_format
-        if self._wanted.is_gguf:
-            if expert_format not in (None, "auto"):
-                raise EngineError(
-                    "GGUF files cannot be converted while they come: pull without --convert, then convert"
-                )
-            self._fetch()
-            return
+        if self._wanted.is_gguf and expert_format not in (None, "auto"):
+            raise EngineError(
+                "a GGUF file holds the whole model, so nothing of it can be removed while it is converted: pull it "
+                "without --convert, then convert it"
+            )
         self._progress("reading headers", 0, 0)
         checkpoint = remote_checkpoint(self._listing, self._wanted, self._shards)
-        spec = read_spec(checkpoint.config)
+        spec = spec_of(checkpoint)
         weights = Weights(checkpoint, spec)  # refuses what could not be run, before it is fetched
+        if self._wanted.is_gguf:
+            expert_format = None
         if expert_format == "auto":
             values = 3 * spec.hidden * spec.mixture(spec.moe_layers[0]).width
             many = 8 * weights.experts.expert_bytes > FEW_BITS * values

@@ -20,7 +20,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from colibri_tui.fetching import fetch, forecasts, is_repository
+from colibri_tui.fetching import StoppedError, fetch, forecasts, is_repository
 from colibri_tui.inventory import installed
 from colibri_tui.models import demo_folder, is_model, resolve_model
 from colibri_tui.pace import Pace
@@ -113,16 +113,11 @@ class ModelsScreen(ModalScreen[Path | None]):
     @work(thread=True, group="forecast")
     def _forecast(self) -> None:
         """Ask what each model will do; lines are complete without it."""
-        told = forecasts()
         try:
-            for said in told:
-                if self._left.is_set():
-                    break
+            for said in forecasts(self._left):
                 self.post_message(self.Forecast(said))
-        except EngineError:
+        except (EngineError, StoppedError):
             return
-        finally:
-            told.close()
 
     @on(Forecast)
     async def _forecast_told(self, message: Forecast) -> None:
@@ -163,7 +158,7 @@ class ModelsScreen(ModalScreen[Path | None]):
 
     def _get(self, repo: str) -> None:
         if not self._busy:
-            self._begin(GETTING.format(repo), lambda: fetch(repo, self._progress))
+            self._begin(GETTING.format(repo), lambda: fetch(repo, self._progress, self._give_up))
 
     def _begin(self, words: str, work: Callable[[], Path]) -> None:
         self._busy = True
@@ -201,7 +196,7 @@ class ModelsScreen(ModalScreen[Path | None]):
             self.post_message(self.Got(work()))
         except EngineError as error:
             self.post_message(self.Got(None, str(error)))
-        except _GivenUpError:
+        except (StoppedError, _GivenUpError):
             self.post_message(self.Got(None, STOPPED))
 
     @on(Progressed)

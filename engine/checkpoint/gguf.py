@@ -25,6 +25,10 @@ _MAX_DIMENSIONS = 4
 _LENGTH = struct.Struct("<Q")
 
 
+class GgufCutError(CheckpointError):
+    """A header that goes past the end of what is there."""
+
+
 class GgmlType(NamedTuple):
     """How ggml stores numbers: `columns` of them in a block of `nbytes`."""
 
@@ -68,10 +72,14 @@ class _Cursor:
         """Return the error to raise."""
         return CheckpointError(f"{self._origin}: {what} at byte {self.position}; the file is damaged, get it again")
 
+    def cut(self, what: str) -> GgufCutError:
+        """Return the error to raise where the data ends too early."""
+        return GgufCutError(str(self.fail(f"{what} goes past the end")))
+
     def take(self, count: int, what: str) -> memoryview:
         """Return the next `count` bytes."""
         if count > len(self._data) - self.position:
-            raise self.fail(f"{what} of {count} bytes goes past the end")
+            raise self.cut(f"{what} of {count} bytes")
         start, self.position = self.position, self.position + count
         return self._data[start : self.position]
 
@@ -114,10 +122,10 @@ class _Cursor:
         for _ in range(count):
             start = position + 8
             if start > end:
-                raise self.fail("a list that goes past the end")
+                raise self.cut("a list")
             position = start + _LENGTH.unpack_from(data, position)[0]
             if position > end:
-                raise self.fail("a list that goes past the end")
+                raise self.cut("a list")
             try:
                 strings.append(str(data[start:position], "utf-8"))
             except UnicodeDecodeError:
@@ -128,17 +136,18 @@ class _Cursor:
     def require(self, count: int, size: int, what: str) -> None:
         """Refuse `count` items of at least `size` bytes each if they cannot all be there."""
         if count * size > len(self._data) - self.position:
-            raise self.fail(f"{what} of {count} items goes past the end")
+            raise self.cut(f"{what} of {count} items")
 
 
 class Gguf:
-    """A GGUF file's header. `data` is all of the file, `origin` names it in errors.
+    """A GGUF file's header. `origin` names it in errors.
 
-    metadata: key -> number, string or list. tensors: by name, in the file's order. Raises CheckpointError when the
-    file is damaged.
+    data: all of the file, or its beginning; then `size` is the file's. metadata: key -> number, string or list.
+    tensors: by name, in the file's order. Raises CheckpointError when the file is damaged, GgufCutError when `data`
+    ends before the header does.
     """
 
-    def __init__(self, data: memoryview, origin: str) -> None:
+    def __init__(self, data: memoryview, origin: str, size: int | None = None) -> None:
         cursor = _Cursor(data, origin)
         if bytes(data[:4]) != b"GGUF":
             raise CheckpointError(f"{origin}: not a GGUF file")
@@ -161,7 +170,7 @@ class Gguf:
         self.tensors = {name: tensor._replace(offset=start + tensor.offset) for name, tensor in listed}
         if len(self.tensors) < len(listed):
             raise CheckpointError(f"{origin}: a tensor is listed twice; the file is damaged, get it again")
-        self.size, self.origin = len(data), origin
+        self.size, self.origin = len(data) if size is None else size, origin
 
     def get(self, key: str, kind: type[Any]) -> Any:
         """Return a metadata value. Raises CheckpointError when it is absent or not of this type."""

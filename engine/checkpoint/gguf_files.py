@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import CheckpointError
@@ -68,10 +69,13 @@ def _read_header(file: Path) -> Gguf:
 
 def open_gguf(path: Path) -> Checkpoint:
     """Read the headers of the model that `path` means. Raises CheckpointError, UnsupportedModelError."""
-    files = model_files(path)
-    headers = [_read_header(file) for file in files]
+    return gguf_checkpoint(path, [(file, _read_header(file)) for file in model_files(path)])
+
+
+def gguf_checkpoint(path: Path, headers: Sequence[tuple[Path, Gguf]]) -> Checkpoint:
+    """Put together what the headers of a model's files say, in order. Raises CheckpointError, UnsupportedModelError."""
     tensors: dict[str, TensorEntry] = {}
-    for file, header in zip(files, headers, strict=True):
+    for file, header in headers:
         entries = [
             TensorEntry(name, file, tensor.offset, header.nbytes(name), TYPES[tensor.kind].name, tensor.shape)
             for name, tensor in header.tensors.items()
@@ -81,9 +85,9 @@ def open_gguf(path: Path) -> Checkpoint:
             if not entry.name.isprintable() or entry.name in tensors:
                 raise CheckpointError(f"{file}: tensor {entry.name[:100]!a} has no usable name of its own")
             tensors[entry.name] = entry
-    metadata = headers[0].metadata
+    first, metadata = headers[0][0], headers[0][1].metadata
     embedding = tensors.get("token_embd.weight")
     if embedding is None:
-        raise CheckpointError(f"{files[0]}: tensor token_embd.weight is missing; is this a language model?")
-    config = read_config(metadata, tensors, embedding.shape[0], str(files[0]))
+        raise CheckpointError(f"{first}: tensor token_embd.weight is missing; is this a language model?")
+    config = read_config(metadata, tensors, embedding.shape[0], str(first))
     return Checkpoint(path, config, tensors, metadata=metadata)

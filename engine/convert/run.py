@@ -20,14 +20,14 @@ from typing import Any, Final
 import numpy as np
 
 from ..checkpoint.files import ModelFiles
-from ..checkpoint.gguf_files import is_gguf, model_files, open_gguf
+from ..checkpoint.gguf_files import is_gguf, model_files
 from ..checkpoint.index import Checkpoint
 from ..errors import EngineError
 from ..experts.reader import fill_slot
 from ..experts.source import merged_bytes
-from ..families import read_spec
 from ..families.quantisation import QUANTISATION_KEYS
 from ..files import reason
+from ..headers import read_headers, spec_of
 from ..kernels.memory import Block
 from ..kernels.team import physical_cores
 from ..model.items import reading
@@ -100,7 +100,7 @@ def convert_model(
     quantised already are rounded a second time. Raises EngineError for a model that cannot be opened or read, a full
     disk, a target that is taken.
     """
-    checkpoint = open_gguf(src) if is_gguf(src) else Checkpoint.open(src)
+    checkpoint = read_headers(src)
     texts = hub_files(checkpoint.metadata, str(src)) if has_vocabulary(checkpoint.metadata) else {}
     files = model_files(src) if is_gguf(src) else sorted({entry.file for entry in checkpoint.tensors.values()})
     try:
@@ -151,7 +151,7 @@ class _Conversion:
     ) -> None:
         self._model, self._work, self._supply, self._progress = model, work, supply, progress
         self._format_name, self._groups = expert_format, tuple(groups) if expert_format == "int4" else ()
-        self._spec: ModelSpec = read_spec(model.checkpoint.config)
+        self._spec: ModelSpec = spec_of(model.checkpoint)
         self._weights = Weights(model.checkpoint, self._spec)
         self._jobs = plan_jobs(self._weights, self._spec, FORMATS[expert_format])
         key = json.dumps([VERSION, expert_format, self._groups, model.key])
@@ -285,7 +285,7 @@ class _Conversion:
         for name, data in {"config.json": config, **self._model.texts}.items():
             write_file(self._work / name, [data])
         opened = Checkpoint.open(self._work)
-        Weights(opened, read_spec(opened.config))
+        Weights(opened, spec_of(opened))
 
     def _finish(self) -> dict[str, Any]:
         finished = self._journal.finished

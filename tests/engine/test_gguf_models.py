@@ -222,3 +222,23 @@ def test_a_tensor_whose_name_is_no_text(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert "model.gguf" in refusal(tmp_path / "model.gguf")
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "said"),
+    [
+        ("olmoe", "olmoe.embedding_length", 0, "olmoe.embedding_length is 0, expected a whole number"),
+        ("olmoe", "olmoe.expert_used_count", "x", "olmoe.expert_used_count is 'x', expected"),
+        ("qwen3_moe", "qwen3moe.rope.freq_base", -1.0, "qwen3moe.rope.freq_base is -1.0, expected a positive number"),
+        ("gpt_oss", "gpt-oss.expert_feed_forward_length", 1 << 30, "gpt-oss.expert_feed_forward_length is 1073741824"),
+        ("deepseek_v2", "deepseek2.attention.kv_lora_rank", 0, "deepseek2.attention.kv_lora_rank is 0"),
+    ],
+)
+def test_a_refused_number_has_the_name_it_has_in_the_file(
+    name: str, key: str, value: Any, said: str, tmp_path: Path
+) -> None:
+    values, files, _ = g.build(CASES[name])
+    path = tmp_path / "model.gguf"
+    path.write_bytes(gguf({**values, key: value}, files))
+    with pytest.raises(EngineError, match=f"model.gguf: {said}"):
+        Engine.open(path, SMALL)

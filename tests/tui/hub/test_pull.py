@@ -308,16 +308,6 @@ def test_a_name_that_leads_elsewhere_is_ignored(hub: Hub, tmp_path: Path) -> Non
     assert not list(tmp_path.rglob("evil*"))
 
 
-def test_which_of_several_gguf_files(hub: Hub, tmp_path: Path) -> None:
-    hub.repositories["some/gguf"] = type(hub.repositories[REPO])(
-        {"m-Q4_K_M.gguf": b"4" * 50, "m-Q8_0.gguf": b"8" * 90, "mmproj-m.gguf": b"p", "LICENSE": b"free"}
-    )
-    with pytest.raises(EngineError, match=r"2 models as GGUF; choose one with --file: m-Q4_K_M \(50 B\), m-Q8_0"):
-        get(tmp_path / "here", repo="some/gguf")
-    get(tmp_path / "here", repo="some/gguf", pattern="q4_k")
-    assert {path.name for path in (tmp_path / "here").iterdir()} == {"m-Q4_K_M.gguf", "LICENSE", NOTE}
-
-
 def test_auto_converts_what_has_many_bits(hub: Hub, tmp_path: Path) -> None:
     get(tmp_path / "here", expert_format="auto")
     assert json.loads((tmp_path / "here" / "colibri.json").read_text())["experts"] == "int4"

@@ -31,7 +31,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Everything the program keeps lies in the test's own folder; the terminal is a local one with colours."""
     monkeypatch.setenv("COLIBRI_TUI_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr("colibri_tui.screens.models.forecasts", lambda: (said for said in ()))
+    monkeypatch.setattr("colibri_tui.screens.models.forecasts", lambda stop: (said for said in ()))
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLORTERM", "truecolor")
     for name in ("NO_COLOR", "SSH_CONNECTION", "SSH_TTY"):

@@ -7,6 +7,7 @@ from types import ModuleType
 import pytest
 
 from colibri_tui import paths
+from colibri_tui.fetching import StoppedError
 from colibri_tui.models import demo_folder
 from colibri_tui.screens.models import ModelsScreen
 from engine.errors import EngineError
@@ -141,10 +142,12 @@ def hub(monkeypatch, tmp_path):
         def __init__(self):
             self.asked, self.go_on, self.error = [], threading.Event(), ""
 
-        def __call__(self, repo, progress):
+        def __call__(self, repo, progress, stop):
             self.asked.append(repo)
             progress("downloading", 500_000_000, 4_000_000_000)
             while not self.go_on.wait(0.02):
+                if stop.is_set():
+                    raise StoppedError
                 progress("downloading", 1_000_000_000, 4_000_000_000)
             if self.error:
                 raise EngineError(self.error)
@@ -217,7 +220,7 @@ async def test_models_worth_getting_are_offered(scripted, demo, hub, monkeypatch
 async def test_what_each_model_will_do_is_added(scripted, demo, monkeypatch):
     write_model(paths.models_dir() / "olmoe")
     told = {"name": "olmoe", "share": 0.25, "tok_s": 5.26}
-    monkeypatch.setattr("colibri_tui.screens.models.forecasts", lambda: (said for said in (told,)))
+    monkeypatch.setattr("colibri_tui.screens.models.forecasts", lambda stop: (said for said in (told,)))
     app = scripted(model=False)
     async with app.run_test(size=(120, 40)):
         await shown(app)
