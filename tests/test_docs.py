@@ -25,6 +25,7 @@ from engine.options import KNOBS
 from tests.engine.text.models import DATA
 from tests.oracle.cases import CASES
 from tests.oracle.checkpoints import write as write_hub
+from tests.oracle.gguf_models import write as write_gguf
 from tests.tui.hub.hub_server import Hub, serving
 
 ROOT = Path(__file__).parents[1]
@@ -76,6 +77,10 @@ def machine(models: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyP
     with serving() as hub:
         for name in ("Qwen/Qwen3-30B-A3B-Instruct-2507",):
             hub.add(name, models.hub)
+        (tmp_path / "gguf").mkdir()
+        for kind in ("F16", "Q8_0"):
+            write_gguf(tmp_path / "gguf" / f"Qwen3-30B-A3B-{kind}.gguf", CASES["olmoe"])
+        hub.add("Qwen/Qwen3-30B-A3B-GGUF", tmp_path / "gguf")
         monkeypatch.setenv("HF_ENDPOINT", hub.address)
         yield hub
 

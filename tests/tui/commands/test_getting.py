@@ -38,7 +38,9 @@ def test_a_converted_model_is_known_by_name(source: Path, capsys: pytest.Capture
     call("convert", source)
     out, _ = capsys.readouterr()
     assert out.startswith(f"{paths.models_dir() / 'little-int4'}: ")
-    assert out.endswith("verified; open it with 'colibri-tui little-int4'\n")
+    assert "verified; open it with 'colibri-tui little-int4'\n" in out
+    assert "  experts' gate and up: 3 of 3 int4 in groups of 32, error 5." in out
+    assert "  dense matrices: 14 of 14 int8, error 0.4%, int4/32 would be 5." in out
     call("run", "little-int4", "--ids", "1,2,3", "--max-tokens", "2", "--json", "--cap", "1")
     events = [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()]
     assert events[-1] == "turn"
@@ -51,7 +53,17 @@ def test_the_report_of_a_check(source: Path, tmp_path: Path, capsys: pytest.Capt
     assert "divergence (KL)" in out
     assert "same first choice" in out
     rows = [line.split() for line in out.splitlines()]
-    assert [row[0] for row in rows if len(row) == 3 and row[1].endswith("%")] == ["0", "1", "2"]
+    layers = [row for row in rows if len(row) == 7 and row[2].endswith("%")]
+    assert [row[0] for row in layers] == ["0", "1", "2"]
+    assert all(row[1::2] == ["int8"] * 3 for row in layers)
+
+
+def test_groups_are_for_int4(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call("convert", source, tmp_path / "there", "--group", "64", "--json")
+    record = json.loads(capsys.readouterr().out.splitlines()[-1])["record"]
+    assert record["groups"] == [64]
+    assert main(["convert", str(source), str(tmp_path / "other"), "--bits", "int8", "--group", "64"]) == 2
+    assert "--group is for int4" in capsys.readouterr().err
 
 
 def test_json_for_programs(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
