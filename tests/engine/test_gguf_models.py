@@ -125,7 +125,7 @@ def refusal(path: Path) -> str:
         ({"general.architecture": "a\nb"}, r"architecture 'a\\nb' is not supported"),
         ({"general.architecture": 7}, "architecture '7' is not supported"),
         ({"olmoe.embedding_length": ...}, "metadata olmoe.embedding_length is missing"),
-        ({"olmoe.embedding_length": 50}, "hidden_size"),
+        ({"olmoe.embedding_length": 50}, "olmoe.embedding_length 50 is not a multiple"),
         ({"olmoe.embedding_length": 56}, r"the config calls for"),
         ({"olmoe.block_count": 2}, "no use for tensor"),
         ({"olmoe.block_count": 4}, "is missing"),
