@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import locale
+import math
 import os
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,6 +16,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from textual import constants, on, work
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.events import Event, Key
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.theme import Theme
@@ -61,6 +64,7 @@ class ColibriApp(App[int]):
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self._launch = launch
         self._chat: ChatScreen | None = None
+        self.typed = -math.inf  # see `keys_first.Typist`
         self._ascii_filter = AsciiFilter()
         self._themes: dict[str, ColourTheme] = {}
         self._theme_stamp = stamp(paths.themes_dir())
@@ -122,6 +126,12 @@ class ColibriApp(App[int]):
         """Follow changes of the theme, and of the person's theme files."""
         self.theme_changed_signal.subscribe(self, self._theme_changed)
         self.set_interval(WATCH_SECONDS, self._watch_theme_files)
+
+    async def on_event(self, event: Event) -> None:
+        """Note when a key comes, on its way to whoever it is for."""
+        if isinstance(event, Key):
+            self.typed = time.monotonic()
+        await super().on_event(event)
 
     async def action_quit(self) -> None:
         """End the program, and lose nothing."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
@@ -277,9 +278,16 @@ class _Session:
         worker.close()
 
     def _read(self, worker: Worker) -> None:
-        """Turn events into messages until the process dies, or refuses its model."""
+        """Turn events into messages until the process dies, or refuses its model.
+
+        Between two messages of a kind this sleeps, and then takes all that came: a thread that woke up for every token
+        would take the interpreter away from the one that draws just as often.
+        """
         while True:
-            tagged = worker.receive(self._pace.due_in())
+            wait = self._pace.due_in()
+            if wait:
+                time.sleep(wait)
+            tagged = worker.receive(None if wait is None else 0)
             if tagged is None:
                 self._pace.flush()
                 continue

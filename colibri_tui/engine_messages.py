@@ -128,7 +128,10 @@ class EngineCounted(EngineMessage):
 
 
 class Pace:
-    """Posts the first message of a kind at once and merges what follows within the interval, in order."""
+    """Posts the first message of a kind at once and merges what follows within the interval, in order.
+
+    What is held back goes out when `due_in` says so and no more is there; at the latest an interval after that.
+    """
 
     def __init__(self, post: Callable[[EngineMessage], None]) -> None:
         self._send = post
@@ -137,7 +140,7 @@ class Pace:
         self._due = 0.0
 
     def add(self, message: EngineMessage) -> None:
-        """Post the message now or within the interval."""
+        """Post the message now or later."""
         kind = _kind(message)
         if kind is None or kind != self._kind:
             self.flush()
@@ -145,7 +148,7 @@ class Pace:
             self._post(message)
             return
         self._held.append(message)
-        if time.monotonic() >= self._due:
+        if time.monotonic() >= self._due + INTERVAL_S:
             self.flush()
 
     def due_in(self) -> float | None:

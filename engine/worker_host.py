@@ -50,6 +50,7 @@ _STOP_AGAIN_S: Final = 0.05
 _IDLE: Final = 19  # the niceness of what the engine's own threads must not wait for
 _PR_SET_PDEATHSIG: Final = 1
 _OOM_SCORE: Final = "500"  # of -1000 (never) to 1000 (always)
+_AUTOGROUP: Final = Path("/proc/self/autogroup")
 
 
 def serve(descriptor: int) -> None:
@@ -57,6 +58,17 @@ def serve(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     faulthandler.enable()
     sys.exit(Host(Connection(descriptor)).run())
+
+
+def give_way(niceness: int) -> None:
+    """Let the screen, and all else that a person uses, have the processor first.
+
+    Where Linux shares time among sessions before it does so among the processes of each (autogroup, as on most
+    desktops), niceness counts within the session only, and this process has one of its own: so the session is nice too.
+    """
+    os.nice(niceness)
+    with suppress(OSError):  # there are no such groups
+        _AUTOGROUP.write_text(str(niceness))
 
 
 class Host:
@@ -77,7 +89,7 @@ class Host:
         """Load, answer until asked to end, close. Returns the exit code."""
         first = self._pipe.recv()
         assert isinstance(first, Open)
-        os.nice(first.niceness)
+        give_way(first.niceness)
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
                 signal.signal(number, self._terminated)

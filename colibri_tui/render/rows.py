@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from rich.cells import cell_len
 from textual.content import Content
@@ -21,6 +21,9 @@ Parts = tuple[tuple[str, str], ...]
 """Decoration: (text, style name) from left to right."""
 
 EMPTY = Content()
+
+_LONG: Final = 1_000
+"""Characters from which on it is worth the trouble not to wrap a row from its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +92,47 @@ def fit(parts: Parts, width: int) -> Parts:
     return tuple(kept)
 
 
-def wrap(row: Row, number: int, width: int) -> list[Line]:
-    """Return the display lines of a row."""
+def wrap(row: Row, number: int, width: int, before: Sequence[Line] = ()) -> list[Line]:
+    """Return the display lines of a row.
+
+    before: the lines of the row that stood in its place at this width. A long paragraph that grew, or changed at its
+    end, is wrapped from there on only.
+    """
     text = row.text.plain
     first = cells(row.first)
     cut = word_cuts if row.words else fold_cuts
-    if not cut(text, max(width - first, 1)):
+    kept = _still_valid(row, before)
+    if not kept and not cut(text, max(width - first, 1)):
         return [Line(row, number, 0, len(text))]
-    cuts = cut(text, max(width - max(first, cells(row.rest)), 1))
-    bounds = [0, *cuts, len(text)]
+    cuts = cut(text[kept[-1] if kept else 0 :], max(width - max(first, cells(row.rest)), 1))
+    bounds = [0, *kept, *(cut + (kept[-1] if kept else 0) for cut in cuts), len(text)]
     return [Line(row, number, start, stop) for start, stop in pairwise(bounds)]
+
+
+def _still_valid(row: Row, before: Sequence[Line]) -> list[int]:
+    """Return where the lines before were cut, as far as the row is cut there as well.
+
+    A cut depends on the words next to it. So it stands if the whole line after it did not change, nor was the last one.
+    """
+    if len(before) < 3:
+        return []
+    old = before[0].row
+    if (old.first, old.rest, old.words) != (row.first, row.rest, row.words):
+        return []
+    common = common_length(old.text.plain, row.text.plain)
+    return [line.stop for line, after in pairwise(before[:-1]) if after.stop <= common]
+
+
+def common_length(one: str, other: str) -> int:
+    """Return how many characters two texts begin with together."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:  # bisect, so that the interpreter's own comparison does the work
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 class Layout:
@@ -123,17 +157,16 @@ class Layout:
             row_count, line_count = len(self.rows), len(self.lines)
         del self._starts[first:], self.rows[row_count:]
         self.lines = lines = old[:line_count]
+        replaced = old[line_count:]
         for block in blocks[first:]:
             self._starts.append((len(self.rows), len(lines)))
             for row in block.rows(self.width):
-                lines.extend(wrap(row, len(self.rows), self.width))
+                number = len(self.rows)
+                long = len(row.text.plain) > _LONG
+                before = [line for line in replaced if line.number == number] if long else ()
+                lines.extend(wrap(row, number, self.width, before))
                 self.rows.append(row)
-        changed = line_count
-        for before, after in zip(old[line_count:], lines[line_count:], strict=False):
-            if not _looks_same(before, after):
-                break
-            changed += 1
-        return changed
+        return line_count + _same_lines(replaced, lines[line_count:])
 
     def line_of(self, row: int, offset: int) -> int:
         """Return the number of the line that shows a row's character; the nearest one if there is none."""
@@ -148,18 +181,30 @@ class Layout:
         return max(low - 1, 0)
 
 
-def _looks_same(one: Line, other: Line) -> bool:
-    if one.row is other.row:
-        return one.start == other.start and one.stop == other.stop
-    a, b = one.row, other.row
-    return (
-        one.start == other.start
-        and one.stop == other.stop
-        and one.number == other.number
-        and a.first == b.first
-        and a.rest == b.rest
-        and a.style == b.style
-        and a.colour is None
-        and b.colour is None
-        and a.text[one.start : one.stop].is_same(b.text[other.start : other.stop])
+def _same_lines(before: Sequence[Line], after: Sequence[Line]) -> int:
+    """Return how many lines at the beginning look the same."""
+    same = 0
+    rows: tuple[Row, Row] | None = None
+    alike = 0
+    for one, other in zip(before, after, strict=False):
+        if one[1:] != other[1:]:
+            break
+        if one.row is not other.row:
+            if rows is None or rows[0] is not one.row or rows[1] is not other.row:
+                rows, alike = (one.row, other.row), _alike(one.row, other.row)
+            if one.stop > alike:
+                break
+        same += 1
+    return same
+
+
+def _alike(one: Row, other: Row) -> int:
+    """Return up to which character two rows look the same, -1 if not even what is in front of them does."""
+    if (one.first, one.rest, one.style, one.colour, other.colour) != (other.first, other.rest, other.style, None, None):
+        return -1
+    alike = common_length(one.text.plain, other.text.plain)
+    spans, others = one.text.spans, other.text.spans
+    count = next(
+        (n for n, (a, b) in enumerate(zip(spans, others, strict=False)) if a != b), min(len(spans), len(others))
     )
+    return min([alike, *(span.start for span in (*spans[count:], *others[count:]))])

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rich.cells import cell_len, split_graphemes
+from rich.cells import cell_len, get_character_cell_size, split_graphemes
 
-# Spaces at which a line may break. The no-break spaces (U+00A0, U+2007, U+202F) are left out on purpose.
-_WORD: Final = re.compile(
-    "[^ \t\u1680\u2000-\u2006\u2008-\u200a\u205f\u3000]+[ \t\u1680\u2000-\u2006\u2008-\u200a\u205f\u3000]*"
-)
+_SPACES: Final = " \t\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u205f\u3000"
+"""Spaces at which a line may break. The no-break spaces (U+00A0, U+2007, U+202F) are left out on purpose."""
+_WORD: Final = re.compile(f"[^{_SPACES}]+[{_SPACES}]*")
 # Chinese and Japanese break between any two characters, but not before closing and not after opening marks.
 _NOT_FIRST: Final = frozenset(
     "、。，．・：；？！）］｝〕〉》」』】〙〗〟’”‐–〜ーゝゞ々ぁぃぅぇぉっゃゅょァィゥェォッャュョ%,.!?:;)]}"
@@ -91,12 +90,16 @@ def _units(text: str) -> Iterator[tuple[int, int, int]]:
     for match in _WORD.finditer(text):
         start, end = match.span()
         word = match.group()
-        body = word.rstrip()
+        body = word.rstrip(_SPACES)
         stop = start + len(body)
-        if len(body) == 1 or body.isascii() or cell_len(body) == len(body):
+        if len(body) == 1 or body.isascii() or not any(map(_is_wide, body)):
             yield start, stop, end
         else:
             yield from _east_asian_units(text, start, stop, end)
+
+
+def _is_wide(character: str) -> bool:
+    return get_character_cell_size(character) > 1
 
 
 def _east_asian_units(text: str, start: int, stop: int, end: int) -> Iterator[tuple[int, int, int]]:

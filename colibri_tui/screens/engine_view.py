@@ -15,6 +15,7 @@ from textual.timer import Timer
 from colibri_tui import engine_link as link
 from colibri_tui.conductor import Conductor
 from colibri_tui.experts_known import Known, read_known
+from colibri_tui.keys_first import hold
 from colibri_tui.lab_data import MATRIX_NAME
 from colibri_tui.profiles import list_profiles, usage_path
 from colibri_tui.render.clean import clean
@@ -35,8 +36,9 @@ REMOTE_FRAME_SECONDS: Final = 0.5
 """Over ssh every frame crosses a network."""
 CALM_FRAME_SECONDS: Final = 1.0
 """For those who asked for little motion."""
-STATUS_FRAMES: Final = 3
-"""Figures change every so many frames, or they could not be read."""
+SHARES: Final = 3
+"""Figures are renewed every so many frames, or they could not be read. Between two frames of the map one share of the
+panes with figures is drawn: a key never waits for all of them."""
 
 
 def frame_seconds(*, calm: bool = False) -> float:
@@ -78,7 +80,8 @@ class EngineView(Screen[None]):
         self._looks = looks
         self._frame_seconds = frame_seconds()
         self._ticker: Timer | None = None
-        self._frames = 0
+        self._beats = 0
+        self._figures: Scene | None = None  # what all shares are drawn from
         self._sample: Sample | None = None
         self._reads: Reads | None = None  # of the turn that runs or ran last
         self._history = History()
@@ -102,10 +105,10 @@ class EngineView(Screen[None]):
 
     def turn_began(self) -> None:
         """Draw the board from now on."""
-        self._frames = 0
+        self._beats = 0
         self.side.selection.token = None
         if self._ticker is None:
-            self._ticker = self.set_interval(self._frame_seconds, self._tick)
+            self._ticker = self.set_interval(self._frame_seconds / 2, self._beat)
 
     def turn_ended(self, turn: Turn | None) -> None:
         """Draw the board once more, and then no longer."""
@@ -141,28 +144,51 @@ class EngineView(Screen[None]):
             self._ticker.stop()
             self._ticker = None
 
-    def _tick(self) -> None:
+    def _beat(self) -> None:
+        """Draw a frame of the map, or after it a share of the figures; later, when a key has just come."""
+        if hold(self.app):
+            return
+        frame, between = divmod(self._beats, 2)
+        self._beats += 1
+        if between:
+            self._draw_share(frame % SHARES)
+        else:
+            self._draw_frame(renew=frame % SHARES == 0)
+
+    def _draw_frame(self, *, renew: bool) -> None:
+        """Sample the board and draw the map; renew: the figures that follow are this sample's."""
         telemetry = self.conductor.model.telemetry
         self._sample = telemetry.sample(live=True) if telemetry else None
-        if self._sample is not None:
-            self._reads = self._sample.turn
-            figures = self._frames % STATUS_FRAMES == 0
-            self.draw_sample(figures=figures)
-            self._frames += 1
-            if figures:
-                self.draw_status()
+        if self._sample is None:
+            return
+        self._reads = self._sample.turn
+        if (scene := self._scene()) is not None:
+            self._figures = scene if renew else self._figures
+            self.side.draw_atlas(scene)
+            self.hud.show(self._sample, self._reads)
 
-    def draw_sample(self, *, settled: bool = False, figures: bool = True) -> None:
-        """Draw what was sampled last; settled: see `Atlas.show`, figures: see `PaneColumn.draw`."""
+    def _draw_share(self, share: int) -> None:
+        """Draw one share of the panes with figures, and with the first one the status."""
+        if self._figures is not None and not self.gone:
+            self.side.draw_share(self._figures, share, SHARES)
+        if share == 0:
+            self.draw_status()
+
+    def _scene(self) -> Scene | None:
+        """Return what was sampled last and what it is about; None if there is nothing to draw, or to draw on."""
         model = self.conductor.model
         if self._sample is None or self._reads is None or self.gone or model.telemetry is None or model.ready is None:
-            return
-        scene = Scene(
+            return None
+        return Scene(
             model.telemetry, self._sample, self._reads, model.ready, model.options, self._history,
             self.side.selection, live=self._ticker is not None,
         )  # fmt: skip
-        self.side.draw(scene, settled=settled, figures=figures)
-        self.hud.show(self._sample, self._reads, settled=settled)
+
+    def draw_sample(self, *, settled: bool = False) -> None:
+        """Draw all of what was sampled last; settled: see `Atlas.show`."""
+        if (scene := self._scene()) is not None:
+            self.side.draw(scene, settled=settled)
+            self.hud.show(scene.sample, scene.reads, settled=settled)
 
     def draw_status(self) -> None:
         """Say what is going on, and how fast."""

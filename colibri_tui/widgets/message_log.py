@@ -20,6 +20,7 @@ from textual.widget import Widget
 
 from colibri_tui.render.marks import Mark
 from colibri_tui.widgets.row_view import RowView
+from colibri_tui.widgets.scroll_bar import QuickScrollBar
 
 NEAR_END: Final = 2
 """Rows from the end within which scrolling down follows again."""
@@ -71,6 +72,16 @@ class MessageLog(VerticalScroll, inherit_bindings=False):
         self._width = 0
         self._place: _Place | None = None
         self._end: _End | None = None
+
+    @property
+    def vertical_scrollbar(self) -> ScrollBar:
+        """The scroll bar, made when it is first asked for, as Textual does it; but one of ours."""
+        if self._vertical_scrollbar is None:
+            bar = QuickScrollBar(vertical=True, name="vertical", thickness=self.scrollbar_size_vertical)
+            bar.display = False
+            self._vertical_scrollbar = bar
+            self.app._start_widget(self, bar)
+        return self._vertical_scrollbar
 
     # Scrolling
 

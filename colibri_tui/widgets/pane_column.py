@@ -133,17 +133,32 @@ class PaneColumn(Container):
 
     # Drawing
 
-    def draw(self, scene: Scene, *, settled: bool = False, figures: bool = True) -> None:
-        """Draw a scene on those that are seen; without figures only the atlas, which moves faster than one can read."""
+    def draw(self, scene: Scene, *, settled: bool = False) -> None:
+        """Draw a scene on those that are seen."""
+        if self._take(scene):
+            for pane in self.seen():
+                pane.draw(scene, settled=settled)
+
+    def draw_atlas(self, scene: Scene) -> None:
+        """Draw a scene on the map only, which moves faster than one can read."""
+        if self._take(scene):
+            for pane in self.seen():
+                if pane.NAME == AtlasPane.NAME:
+                    pane.draw(scene)
+
+    def draw_share(self, scene: Scene, share: int, shares: int) -> None:
+        """Draw a scene, which need not be the newest, on one of so many shares of the others."""
+        if self.display:
+            for pane in [pane for pane in self.seen() if pane.NAME != AtlasPane.NAME][share::shares]:
+                pane.draw(scene)
+
+    def _take(self, scene: Scene) -> bool:
+        """Take note of the newest scene; return whether anybody sees it."""
         first = self._scene is None or self._scene.sample.layers != scene.sample.layers
         self._scene = scene
-        if not self.display:
-            return
-        if first and self.is_attached:  # another model wishes other heights
+        if first and self.display and self.is_attached:  # another model wishes other heights
             self._again()
-        for pane in self.seen():
-            if figures or pane.NAME == AtlasPane.NAME:
-                pane.draw(scene, settled=settled)
+        return self.display
 
     def _draw_all(self) -> None:
         if self._scene is not None:

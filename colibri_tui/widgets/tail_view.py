@@ -9,6 +9,7 @@ from typing import Final
 from textual.content import Content
 from textual.timer import Timer
 
+from colibri_tui.keys_first import hold
 from colibri_tui.render.blocks import Prose
 from colibri_tui.render.clean import clean
 from colibri_tui.render.marks import Mark
@@ -93,14 +94,14 @@ class TailView(MessageView):
     def feed(self, text: str) -> None:
         """Add text to the answer.
 
-        It is drawn at once unless drawing has become expensive; then a little later. Of more than can be drawn in a
-        frame the rest follows frame by frame.
+        It is drawn at once unless drawing has become expensive or a key has just come; then a little later. Of more
+        than can be drawn in a frame the rest follows frame by frame.
         """
         if self._stream is None or not text:
             return
         self._pending.append(text)
         if self._timer is None:
-            wait = self._due - perf_counter()
+            wait = max(self._due - perf_counter(), hold(self.app))
             if wait <= 0:
                 self._draw()
             else:

@@ -1,10 +1,13 @@
 """How long a key takes to its echo while the engine answers at full speed: the whole program on a pseudo-terminal.
 
-    python -m tests.benchmarks.bench_echo [--keys N] [--token-s S] [--size WxH]
+    python -m tests.benchmarks.bench_echo [--keys N] [--size WxH] [--text markdown|paragraph] [--token-s S]
+    python -m tests.benchmarks.bench_echo --model demo
 
-A fake engine in its own process answers without end; the atlas is drawn live. Keys are pressed one at a time at
-irregular moments; the echo has come when the terminal's screen shows the letter in the composer. Prints median, p90,
-p99 and the largest, in milliseconds, idle first and then while answering.
+A fake engine of 76 x 256 experts in its own process answers without end, hundreds of tokens a second: Markdown with
+lists, tables and code, or one paragraph that never ends. With --model a real engine of COLIBRI_TUI_HOME answers one
+prompt after another. The panes are drawn live. Keys are pressed one at a time at irregular moments; the echo has come
+when the terminal is told to write the letter. Prints median, p90, p99 and the largest, in milliseconds, idle first and
+then while answering.
 """
 
 from __future__ import annotations
@@ -12,17 +15,18 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import re
 import select
 import statistics
 import tempfile
 import time
 from pathlib import Path
 
+from tests.benchmarks.bench_transcript import ANSWER
 from tests.e2e.terminal import Terminal
 from tests.fake_engine import FACTORY, write_model
 
 PROGRAM = f"import sys; from colibri_tui.cli import main; sys.exit(main(factory={FACTORY!r}))"
+REAL = "import sys; from colibri_tui.cli import main; sys.exit(main())"
 TIMEOUT_S = 5.0
 WORDS = "experts stream from disk **while** the `kernel` computes, and the answer goes on; "
 
@@ -48,11 +52,13 @@ def echo_ms(terminal: Terminal, key: str) -> float:
     raise TimeoutError(f"no echo of {key!r}")
 
 
-def measure(terminal: Terminal, keys: int, seed: int) -> list[float]:
-    """Press `keys` keys and return the delays."""
+def measure(terminal: Terminal, keys: int, seed: int, *, sends: bool = False) -> list[float]:
+    """Press `keys` keys and return the delays; sends: what was typed is sent now and then, so that there is a queue."""
     rng = random.Random(seed)
     delays = []
     for n in range(keys):
+        if sends and n % 10 == 0:
+            os.write(terminal._master, b"\r")
         drain(terminal, 0.05 + rng.random() * 0.15)
         delays.append(echo_ms(terminal, LETTERS[n % len(LETTERS)]))
     return delays
@@ -71,27 +77,40 @@ LETTERS = [chr(0x400 + n) for n in range(0x10, 0x50)]
 """Cyrillic letters: the answer and the rest of the screen have none."""
 
 
-def main() -> None:
+def run(code: str, model: str, home: Path, size: tuple[int, int], keys: int, *, sends: bool) -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    with Terminal(code, [model], home, *size) as terminal:
+        terminal.wait_for("ready")
+        drain(terminal, 1.0)
+        report("idle", measure(terminal, keys, 1))
+        os.write(terminal._master, b"\x03")
+        drain(terminal, 2.0)
+        os.write(terminal._master, b"go on\r")
+        drain(terminal, 3.0)
+        report("answering", measure(terminal, keys, 2, sends=sends))
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=200)
     parser.add_argument("--token-s", type=float, default=0.0, help="seconds a token of the fake engine takes")
-    parser.add_argument("--size", default="200x60", type=lambda text: tuple(map(int, re.split("x", text))))
+    parser.add_argument("--text", choices=["markdown", "paragraph"], default="markdown")
+    parser.add_argument("--size", default="200x60", type=lambda text: tuple(map(int, text.split("x"))))
+    parser.add_argument("--model", help="a real model instead of the fake engine")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        home = Path(folder) / "home"
+        if given.model:
+            home = Path(os.environ.get("COLIBRI_TUI_HOME", home))
+            run(REAL, given.model, home, given.size, given.keys, sends=True)
+            return
+        reply = f"{ANSWER}\n\n" if given.text == "markdown" else WORDS * 40
         model = write_model(
-            Path(folder) / "fake", layers=76, dense_layers=1, experts=256, reply=WORDS * 40, length=10**9,
+            Path(folder) / "fake", layers=76, dense_layers=1, experts=256, reply=reply, length=10**9,
             token_s=given.token_s, context=10**9,
         )  # fmt: skip
-        columns, lines = given.size
-        with Terminal(PROGRAM, [str(model)], Path(folder) / "home", columns, lines) as terminal:
-            terminal.wait_for("ready")
-            report("idle", measure(terminal, given.keys, 1))
-            os.write(terminal._master, b"\x03")
-            drain(terminal, 2.0)
-            os.write(terminal._master, b"go on\r")
-            drain(terminal, 3.0)
-            report("answering", measure(terminal, given.keys, 2))
+        run(PROGRAM, str(model), home, given.size, given.keys, sends=False)
 
 
 if __name__ == "__main__":

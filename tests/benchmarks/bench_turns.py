@@ -45,7 +45,8 @@ async def turn(app: ColibriApp, screen: ChatScreen, number: int) -> None:
         fire(link.board, top_k=8, seed=number * PIECES + n)
         piece = ANSWER[n * size : (n + 1) * size]
         screen.post_message(EngineText(link.turns, piece, 1, pieces=(piece,)))
-        screen._tick()
+        screen._beat()
+        screen._beat()
         await asyncio.sleep(0)
     link.state = LinkState.READY
     screen.post_message(EngineTurn(link.turns, replace(TURN, tokens=PIECES), ANSWER))

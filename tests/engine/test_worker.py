@@ -415,3 +415,10 @@ def test_tokens_are_counted_while_a_turn_runs(start: Start) -> None:
     until(worker, Token)
     worker.count(2, "two words")
     assert Counted(2, 2) in until(worker, Turn)
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="the scheduler knows no groups of sessions")
+def test_the_process_lets_others_go_first(start: Start) -> None:
+    worker = ready(start())
+    assert psutil.Process(worker.pid).nice() == 10
+    assert Path(f"/proc/{worker.pid}/autogroup").read_text().split()[-2:] == ["nice", "10"], "its session does as well"

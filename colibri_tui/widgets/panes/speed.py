@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Final
 
 import numpy as np
@@ -43,16 +45,19 @@ def stack_lines(picture: npt.NDArray[np.int8], looks: Looks) -> list[Content]:
     colours = [colour for _, _, colour, _ in PARTS]
     letters = [letter for _, _, _, letter in PARTS]
     if not looks.halves:
-        return [
-            Content.assemble(
-                *((letters[part] if part >= 0 else " ", colours[part] if part >= 0 else "") for part in row)
-            )
-            for row in picture[::-1].tolist()
+        pieces = [
+            [(letters[part], colours[part]) if part >= 0 else (" ", "") for part in row] for row in picture.tolist()
         ]
-    lines = []
-    for upper, lower in zip(picture[::-2].tolist(), picture[-2::-2].tolist(), strict=True):
-        lines.append(Content.assemble(*(_half(top, low, colours) for top, low in zip(upper, lower, strict=True))))
-    return lines
+        return [_joined(row) for row in reversed(pieces)]
+    return [
+        _joined([_half(top, low, colours) for top, low in zip(upper, lower, strict=True)])
+        for upper, lower in zip(picture[::-2].tolist(), picture[-2::-2].tolist(), strict=True)
+    ]
+
+
+def _joined(pieces: Sequence[tuple[str, str]]) -> Content:
+    """Return equal neighbours as one span: every span costs time to draw."""
+    return Content.assemble(*((piece[0] * len(list(run)), piece[1]) for piece, run in groupby(pieces)))
 
 
 def _half(top: int, low: int, colours: list[str]) -> tuple[str, str]:

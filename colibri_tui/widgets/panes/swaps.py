@@ -29,14 +29,14 @@ class Again(NamedTuple):
 
 def read_again(trail: Trail) -> list[Again]:
     """Return the experts that were read from disk most often, at most `TOLD`, and more than once."""
-    where = np.argwhere((trail.found == Tier.DISK) & (trail.ids != NOBODY))
-    if not len(where):
-        return []
-    keys = where[:, 1] * (1 << 16) + trail.ids[tuple(where.T)]
-    distinct, counts = np.unique(keys, return_counts=True)
+    layers, ids = trail.ids.shape[1], trail.ids
+    which = (trail.found == Tier.DISK) & (ids != NOBODY)
+    experts = int(ids.max(initial=0)) + 1
+    keys = (ids + experts * np.arange(layers, dtype=np.int32)[:, None])[which]
+    counts = np.bincount(keys, minlength=1)
     often = np.flatnonzero(counts > 1)
     worst = often[np.argsort(-counts[often], kind="stable")][:TOLD]
-    return [Again(int(distinct[n]) >> 16, int(distinct[n]) & 0xFFFF, int(counts[n])) for n in worst]
+    return [Again(*divmod(int(key), experts), int(counts[key])) for key in worst]
 
 
 def ahead_lines(ahead: Ahead) -> list[Content]:

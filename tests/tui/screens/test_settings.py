@@ -138,7 +138,7 @@ class TestSettingsScreen:
             assert app.animation_level == "none"
             chat(app).conductor.submit("hello")
             await until(lambda: chat(app)._ticker)
-            assert chat(app)._ticker._interval == 1.0
+            assert chat(app)._ticker._interval == 0.5
 
 
 class TestProfiles:

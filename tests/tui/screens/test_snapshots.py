@@ -5,6 +5,7 @@ import pytest
 from colibri_tui import paths
 from colibri_tui.conversations import Conversations
 from colibri_tui.engine_link import EngineText, EngineTurn, LinkState
+from colibri_tui.screens.engine_view import SHARES
 from colibri_tui.settings import Settings
 from tests.tui.boards import fire
 from tests.tui.screens.conftest import chat, load
@@ -39,7 +40,8 @@ async def answering(pilot) -> None:
     fire(engine.board, seed=4)
     screen.post_message(EngineText(2, "The expert is read from disk", 5, pieces=("The",)))
     await pilot.pause()
-    screen._tick()
+    for _ in range(2 * SHARES):
+        screen._beat()
     await pilot.pause()
 
 
