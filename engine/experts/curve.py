@@ -105,4 +105,11 @@ def _last(trace: LayerTrace, forwards: int) -> LayerTrace:
     """The last forwards of a trace."""
     calls = trace.calls[-forwards - 1 :]
     rows = trace.rows[calls[0] :]
-    return LayerTrace(trace.experts, calls - calls[0], rows - rows[0], trace.ids[rows[0] :])
+    before = tuple(_from(other, int(calls[0])) for other in trace.before)
+    return LayerTrace(trace.experts, calls - calls[0], rows - rows[0], trace.ids[rows[0] :], before)
+
+
+def _from(trace: LayerTrace, token: int) -> LayerTrace:
+    """A layer's tokens from one on."""
+    rows = trace.rows[token:]
+    return trace._replace(rows=rows - rows[0], ids=trace.ids[rows[0] :])

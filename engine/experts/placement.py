@@ -99,7 +99,8 @@ class Placement:
         before = self.log.take(layer, choices.ids.shape[1])
         ids, kept = np.concatenate((before.ids, choices.ids)), np.concatenate((before.kept, choices.kept))
         state, pinned = self._states[layer], self.pinned[layer]
-        forwards(self._policy, state, ids, kept, len(before.kept), stay, pinned, self.cap)
+        near = self.recent.near(layer, len(kept))
+        forwards(self._policy, state, ids, kept, near, len(before.kept), stay, pinned, self.cap)
         return stay
 
     def take_reserved(self, layer: int, expert: int) -> int:

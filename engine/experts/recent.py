@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from .couplings import Rows
-from .trace_reader import LayerTrace
+from .policies import NEAR
+from .trace_reader import LayerTrace, linked
 
 ROOM = 4096
 """Rows kept of every layer."""
@@ -24,7 +26,7 @@ class RecentChoices:
     """The ring. ids: int32 [layers, ROOM * top_k], where a layer's rows are as wide as its tokens' choices.
 
     kept: int32 [layers, ROOM]. clock: uint32 [layers, ROOM], the forward's number. count: int64 [layers], rows ever
-    noted. `read` may be called from any thread.
+    noted. widths: int64 [layers], how wide a layer's rows are. `read` may be called from any thread.
     """
 
     def __init__(self, layers: int, top_k: int) -> None:
@@ -32,17 +34,32 @@ class RecentChoices:
         self.kept = np.zeros((layers, ROOM), np.int32)
         self.clock = np.zeros((layers, ROOM), np.uint32)
         self.count = np.zeros(layers, np.int64)
+        self.widths = np.full(layers, top_k)
 
     def read(self, layers: Sequence[int], widths: Sequence[int], experts: int) -> dict[int, LayerTrace]:
         """Traces of these layers, which choose `widths` experts a token, as far as their ends agree; by layer.
 
         experts: how many a layer has.
         """
-        counts = self.count.copy()
-        return {
-            layer: self._layer(layer, width, experts, int(counts[layer]))
-            for layer, width in zip(layers, widths, strict=True)
-        }
+        count = int(self.count[list(layers)].min())
+        return linked(
+            {layer: self._layer(layer, width, experts, count) for layer, width in zip(layers, widths, strict=True)}
+        )
+
+    def near(self, layer: int, rows: int) -> npt.NDArray[np.int32]:
+        """What the last rows of a layer chose in the layers before it, while it is computed: see `policies.note`."""
+        before = [other for other in range(layer) if self.count[other]][-NEAR:]
+        width = int(self.widths[before].max(initial=0))
+        near = np.full((rows, NEAR, width), -1, np.int32)
+        back = np.arange(-rows, 0)
+        clock = self.clock[layer, (self.count[layer] + back) % ROOM]
+        for place, other in enumerate(before, NEAR - len(before)):
+            at, wide = (self.count[other] + back) % ROOM, int(self.widths[other])
+            # A forward that was stopped left rows in the first layers alone.
+            there = (self.clock[other, at] == clock)[:, None] & (np.arange(wide) < self.kept[other, at, None])
+            ids = self.ids[other, : ROOM * wide].reshape(ROOM, wide)[at]
+            near[:, place, :wide] = np.where(there, ids, -1)
+        return near
 
     def since(self, layer: int, width: int, count: int) -> Rows:
         """The rows of a layer from row `count` on (of those ever noted) that are still there; between forwards only."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from .policies import POLICIES, make_state, note, settle  # before numba: this decides where compiled code is kept
 from .policies.state import ORDER
-from .trace_reader import LayerTrace
+from .trace_reader import LayerTrace, near_of
 
 from numba import njit  # isort: skip
 
@@ -81,8 +81,9 @@ def replay_parts(
     for place, expert in enumerate([expert for expert in warm if not pinned[expert]][:cap]):
         held[expert] = True
         state.cells[ORDER, expert] = -place
+    near = near_of(trace if policy == "auto" else trace._replace(before=()))
     _replay(
-        POLICIES[policy], state, trace.calls, trace.rows, trace.ids, held, pinned, cap,
+        POLICIES[policy], state, trace.calls, trace.rows, trace.ids, near, held, pinned, cap,
         np.asarray(ends, np.int64), counts,
     )  # fmt: skip
     return [Outcome(*part) for part in counts.tolist()]
@@ -131,7 +132,17 @@ def _count(counts: Any, first: int, last: int, hits: int, needed: int) -> None:
 
 @njit(cache=True, nogil=True)
 def _replay(
-    policy: int, s: Any, calls: Any, rows: Any, ids: Any, held: Any, pinned: Any, cap: int, ends: Any, counts: Any
+    policy: int,
+    s: Any,
+    calls: Any,
+    rows: Any,
+    ids: Any,
+    near: Any,
+    held: Any,
+    pinned: Any,
+    cap: int,
+    ends: Any,
+    counts: Any,
 ) -> None:
     needed, part = np.zeros(len(pinned), np.bool_), 0
     for call in range(ends[-1]):
@@ -146,7 +157,7 @@ def _replay(
                     needed[e] = True
                     wanted += 1
                     hits += held[e]
-            note(policy, s, chosen, held)
+            note(policy, s, chosen, near[row], held)
         settle(policy, s, held, needed, pinned, cap)
         _count(counts[part], calls[call], calls[call + 1], hits, wanted)
 

@@ -7,7 +7,7 @@ the reader take more memory than a few times its block, and numbers outside the 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from .. import kernels as _kernels  # noqa: F401 - decides where compiled code is kept, before any is defined
 from ..errors import EngineError
 from ..files import reason
+from .policies.state import NEAR
 
 from numba import njit  # isort: skip
 
@@ -144,13 +145,45 @@ def _join_lines(first: Lines, second: Lines) -> Lines:
 class LayerTrace(NamedTuple):
     """One layer of a trace. `calls` [forwards + 1] are boundaries in `rows`, `rows` [tokens + 1] in `ids`.
 
-    ids: int32, in order of selection. experts: one more than the largest id.
+    ids: int32, in order of selection. experts: one more than the largest id. before: the layers before this one, the
+    next one last, as many as a policy looks at (see `linked`); they have the same tokens.
     """
 
     experts: int
     calls: Ints
     rows: Ints
     ids: Ids
+    before: tuple[LayerTrace, ...] = ()
+
+
+def linked(layers: Mapping[int, LayerTrace]) -> dict[int, LayerTrace]:
+    """The same layers, in order, each with those before it that have as many tokens."""
+    alone = {layer: layers[layer]._replace(before=()) for layer in sorted(layers)}
+    found = {}
+    for place, (layer, trace) in enumerate(alone.items()):
+        others = list(alone.values())[max(0, place - NEAR) : place]
+        found[layer] = trace._replace(before=tuple(other for other in others if len(other.rows) == len(trace.rows)))
+    return found
+
+
+def matrix(trace: LayerTrace, width: int) -> Ids:
+    """What each token of a layer chose, int32 [tokens, width], -1 behind the last."""
+    counts = np.diff(trace.rows)
+    ids = np.full((len(counts), width), -1, np.int32)
+    ids[np.arange(width) < counts[:, None]] = trace.ids[trace.rows[0] : trace.rows[-1]]
+    return ids
+
+
+def near_of(trace: LayerTrace) -> Ids:
+    """What each token chose in the layers before, as a policy takes it: int32 [tokens, NEAR or 0, k]."""
+    tokens = len(trace.rows) - 1
+    if not trace.before:
+        return np.zeros((tokens, 0, 0), np.int32)
+    width = max(int(np.diff(other.rows).max(initial=0)) for other in trace.before)
+    near = np.full((tokens, NEAR, width), -1, np.int32)
+    for place, other in enumerate(trace.before, NEAR - len(trace.before)):
+        near[:, place] = matrix(other, width)
+    return near
 
 
 def read_layers(trace: Iterable[Lines]) -> dict[int, LayerTrace]:
@@ -161,7 +194,7 @@ def read_layers(trace: Iterable[Lines]) -> dict[int, LayerTrace]:
         for layer in np.unique(lines.layer).tolist():
             mine = lines.layer == layer
             pieces.setdefault(layer, []).append((lines.call[mine], sizes[mine], lines.ids[np.repeat(mine, sizes)]))
-    return {layer: _join(pieces[layer]) for layer in sorted(pieces)}
+    return linked({layer: _join(pieces[layer]) for layer in sorted(pieces)})
 
 
 def _join(pieces: list[tuple[Ints, Ints, Ids]]) -> LayerTrace:

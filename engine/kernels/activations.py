@@ -121,11 +121,11 @@ def exp32(typingctx: Any, x: Any) -> Any:
 
 GATE_MUL = "void(int64, int64, int64, int64)"
 EXP_SUB_SUM = "float32(int64, int64, float32)"
-_emitted_silu = emitted(GATE_MUL, lambda module: function(module, TARGET, "silu", 4, VOID, write_silu_mul))
-_emitted_gelu = emitted(GATE_MUL, lambda module: function(module, TARGET, "gelu", 4, VOID, write_gelu_mul))
+_emitted_silu = emitted(GATE_MUL, lambda module: function(module, TARGET, "colibri_silu", 4, VOID, write_silu_mul))
+_emitted_gelu = emitted(GATE_MUL, lambda module: function(module, TARGET, "colibri_gelu", 4, VOID, write_gelu_mul))
 _emitted_exp = emitted(
     EXP_SUB_SUM,
-    lambda module: function(module, TARGET, "exp", [LONG, LONG, FLOAT], FLOAT, write_exp_sub_sum),
+    lambda module: function(module, TARGET, "colibri_exp_sub_sum", [LONG, LONG, FLOAT], FLOAT, write_exp_sub_sum),
 )
 
 

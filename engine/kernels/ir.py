@@ -193,6 +193,8 @@ def function(
 ) -> Any:
     """The internal function `name`, written on first use by `write(emitter, *arguments)`.
 
+    The name must be none of the C library's: other modules that call that would find this one.
+
     arguments: their types, or how many int64 there are. `write` returns the value to return, None for a void function.
     """
     if name in module.globals:

@@ -86,7 +86,7 @@ def write_quantize(e: Emitter, x: Value, k: Value, q: Value) -> None:
 
 
 SIGNATURE = "void(int64, int64, int64)"
-_emitted = emitted(SIGNATURE, lambda module: function(module, TARGET, "q8_record", 3, VOID, write_quantize))
+_emitted = emitted(SIGNATURE, lambda module: function(module, TARGET, "colibri_q8_record", 3, VOID, write_quantize))
 
 
 @kernel(SIGNATURE)

@@ -86,8 +86,12 @@ def write_round_groups(
 
 GROUP_PEAKS = "void(int64, int64, int64, int64)"
 ROUND_GROUPS = "void(int64, int64, int64, int64, int64, int64, int64)"
-_emitted_peaks = emitted(GROUP_PEAKS, lambda module: function(module, TARGET, "peaks", 4, VOID, write_group_peaks))
-_emitted_round = emitted(ROUND_GROUPS, lambda module: function(module, TARGET, "round", 7, VOID, write_round_groups))
+_emitted_peaks = emitted(
+    GROUP_PEAKS, lambda module: function(module, TARGET, "colibri_peaks", 4, VOID, write_group_peaks)
+)
+_emitted_round = emitted(
+    ROUND_GROUPS, lambda module: function(module, TARGET, "colibri_round", 7, VOID, write_round_groups)
+)
 
 
 @kernel(GROUP_PEAKS)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..engine import Engine
 from ..events import Token, Turn
-from ..experts.trace_reader import LayerTrace
+from ..experts.trace_reader import LayerTrace, linked
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Recorder:
             calls = np.cumsum([0, *map(len, parts)])
             layers[layer] = LayerTrace(self._experts, calls, rows, np.concatenate(self._ids[layer]))
         first = next(iter(layers.values()))
-        return Recording(layers, (len(first.calls) - 1,), int(np.count_nonzero(np.diff(first.calls) == 1)))
+        return Recording(linked(layers), (len(first.calls) - 1,), int(np.count_nonzero(np.diff(first.calls) == 1)))
 
 
 def join(recordings: Iterable[Recording]) -> Recording:
@@ -64,7 +64,7 @@ def join(recordings: Iterable[Recording]) -> Recording:
     before = np.cumsum([0, *(part.ends[-1] for part in parts)])
     ends = tuple(int(start + end) for start, part in zip(before, parts, strict=False) for end in part.ends)
     layers = {layer: _join([part.layers[layer] for part in parts]) for layer in parts[0].layers}
-    return Recording(layers, ends, sum(part.tokens for part in parts))
+    return Recording(linked(layers), ends, sum(part.tokens for part in parts))
 
 
 def _join(traces: Sequence[LayerTrace]) -> LayerTrace:
@@ -87,7 +87,7 @@ def as_turn(recording: Recording, prompt: int, chunk: int) -> Recording:
     for layer, trace in recording.layers.items():
         rows = len(trace.rows) - 1
         calls = np.array([*range(0, prompt, chunk), *range(prompt, rows + 1)], np.int64)
-        layers[layer] = LayerTrace(trace.experts, calls, trace.rows, trace.ids)
+        layers[layer] = trace._replace(calls=calls)
     return Recording(layers, (len(calls) - 1,), rows - prompt)
 
 

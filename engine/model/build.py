@@ -300,6 +300,7 @@ class Builder:
         placement, board, recent = self.placement, self._board, self.placement.recent
         (gate, up, down), (gate_step, up_step, down_step) = source.formats[layer], source.steps[layer]
         place, pairs = spec.moe_layers.index(layer), self.space.rows * spec.top_k
+        recent.widths[layer] = min(router.top_k, lossy.top_k or router.top_k)
         return {
             "layer": layer, "experts": mixture.experts, "top_k": min(router.top_k, lossy.top_k or router.top_k),
             "logits": at["router"], "logit_bias": self.weights.vector("router_logit_bias", layer),

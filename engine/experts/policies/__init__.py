@@ -3,6 +3,7 @@
 A policy is one module with two compiled functions over a `State`:
 
     chosen(s, ids, held)           a token chose `ids`, strongest gate first; `held` says which experts are in memory
+                                   (`auto` is also told what it chose in the layers before)
     victim(s, among)               the expert that goes first, of those set in `among` (at least one)
 
 Each layer is a cache of its own. A policy is told of every token in order, hits included. When the tokens of a forward
@@ -24,7 +25,7 @@ from numba import typeof, types
 from ... import kernels as _kernels  # noqa: F401 - decides where compiled code is kept, before any is defined
 from . import auto, dispatch
 from .dispatch import forwards, note, settle
-from .state import State, zeros
+from .state import NEAR, State, zeros
 
 POLICIES: Final[dict[str, int]] = {
     "auto": dispatch.AUTO,
@@ -53,7 +54,7 @@ def compile_auto() -> None:
     """Make sure that the parts of the default policy are compiled, which are the largest."""
     state = typeof(make_state("auto", 1))
     ids, flags, numbers = (types.Array(kind, 1, "C") for kind in (types.int32, types.bool_, types.int64))
-    auto.chosen.compile((state, ids, flags))
+    auto.chosen.compile((state, ids, types.Array(types.int32, 2, "C"), flags))
     auto.decide.compile((state, flags, flags, types.int64))
     auto.victim.compile((state, numbers))
 
@@ -61,10 +62,11 @@ def compile_auto() -> None:
 def compile_policies() -> None:
     """Make sure that what a running engine calls is compiled."""
     ids, kept, flags = np.zeros((1, 1), np.int32), np.ones(1, np.int32), np.zeros(1, np.bool_)
-    forwards(POLICIES["auto"], make_state("auto", 1), ids, kept, 0, flags, flags.copy(), 1)
+    near = np.zeros((1, NEAR, 1), np.int32)
+    forwards(POLICIES["auto"], make_state("auto", 1), ids, kept, near, 0, flags, flags.copy(), 1)
 
 
 __all__ = [
-    "POLICIES", "State", "compile_auto", "compile_policies", "forwards", "make_state", "note", "settle",
+    "NEAR", "POLICIES", "State", "compile_auto", "compile_policies", "forwards", "make_state", "note", "settle",
     "state_bytes",
 ]  # fmt: skip

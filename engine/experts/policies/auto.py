@@ -16,28 +16,37 @@ Shadows that decide: Qureshi et al., "Adaptive insertion policies for high perfo
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ...kernels.compiled import inner
 from . import lru
 from .ranking import least_of
 from .state import (
-    BEFORE,
+    BACK,
     BIAS,
     BLENDS,
+    ERROR,
     LAST,
     LEADER,
     LEARNED,
     MISSES,
+    NEAR,
     NEXT,
     NORM,
+    ODDS,
+    OFTEN,
     ORDER,
+    PLACE,
     RATE,
     SCALES,
     SHADOW,
     SLOPE,
+    SOURCES,
+    TOKENS,
+    TOLD,
+    TRUST,
     WIDTH,
-    WIDTH_BEFORE,
     WORTH,
 )
 
@@ -65,6 +74,9 @@ MISS_KEEP = 0.5 ** (1 / 500)
 
 HYSTERESIS = 0.01
 
+FAVOUR = 0.04
+"""The learned ranking may miss so much more than the best of the others: it improves, they do not."""
+
 FOLLOWED_MAX = 1 << 10
 """An expert's counts of what followed are halved when it was followed so often."""
 
@@ -72,16 +84,32 @@ DOUBT = 0.5
 """What usually follows counts like so many observations of nothing but the longest time scale."""
 
 
-SLOPES = (0.5, 1.0, 1.5, 0.5)
-"""How much each time scale counts in the learned ranking at the beginning."""
+SLOPES = (0.35, 0.49, 0.35, 0.0, 1.2, 1.0)
+"""How much each time scale, the place in the last token's choice, and the odds count in the learned ranking at the
+beginning."""
 
-STEP = 0.2
-"""How far a token moves the learned ranking, divided by how many experts it chose; a tenth of that for SLOPES."""
+FEATURES = len(SLOPES)
+
+UNPROVEN = 4.0
+"""The odds are those of so many tokens more, which chose everyone alike."""
+
+STEP = 0.3
+"""How far a token moves the learned ranking, divided by how many experts it chose."""
+
+SLOPE_STEP = 0.1
+BIAS_STEP = 0.1
+"""How fast SLOPES and the constant part move beside the weights."""
+
+TRUST_STEP = 0.1
+TRUST_LEAST, TRUST_MOST = 0.1, 1.5
+
+FADE = 0.003
+"""What a weight loses whenever it is used."""
 
 
 @inner
-def chosen(s: Any, ids: Any, held: Any) -> None:
-    """A token chose `ids`."""
+def chosen(s: Any, ids: Any, near: Any, held: Any) -> None:
+    """A token chose `ids`; near: int32 [NEAR or 0, k], what it chose in the layers before, -1 behind the last."""
     lru.chosen(s, ids, held)
     _learn(s, ids)
     for scale in range(SCALES):
@@ -92,6 +120,7 @@ def chosen(s: Any, ids: Any, held: Any) -> None:
         for i in range(len(ids)):
             rates[ids[i]] += (1.0 - keep) * (1.0 + GATE_BONUS * (len(ids) - 1 - i) / len(ids))
     _note_followers(s, ids)
+    _remember(s, ids, near)
     _predict(s)
 
 
@@ -107,11 +136,17 @@ def decide(s: Any, needed: Any, pinned: Any, cap: int) -> None:
     for blend in range(BLENDS):
         s.sums[MISSES + blend] *= MISS_KEEP
         _follow(s, blend, needed, pinned, cap)
-        if s.sums[MISSES + blend] < s.sums[MISSES + best]:
+        if _cost(s, blend) < _cost(s, best):
             best = blend
-    if s.sums[MISSES + best] < s.sums[MISSES + leader] * (1.0 - HYSTERESIS):
+    if _cost(s, best) < _cost(s, leader) * (1.0 - HYSTERESIS):
         s.counts[LEADER] = leader = best
     _rank(s, leader)
+
+
+@inner
+def _cost(s: Any, blend: int) -> float:
+    """What a blend lately missed; the learned one is forgiven some of it."""
+    return s.sums[MISSES + blend] * (1.0 - FAVOUR if blend == BLENDS - 1 else 1.0)
 
 
 @inner
@@ -161,7 +196,7 @@ def _rank(s: Any, blend: int) -> None:
 
 @inner
 def _note_followers(s: Any, ids: Any) -> None:
-    """Count that `ids` followed what the last token chose; they are the last token's now."""
+    """Count that `ids` followed what the last token chose."""
     last, followed = s.cells[LAST], s.follows.shape[1] - 1
     for i in range(s.counts[WIDTH]):
         row = s.follows[last[i]]
@@ -171,69 +206,100 @@ def _note_followers(s: Any, ids: Any) -> None:
         row[followed] += 1
         for e in ids:
             row[e] += 1
-    before = s.cells[BEFORE]
-    s.counts[WIDTH_BEFORE] = s.counts[WIDTH]
-    for i in range(s.counts[WIDTH]):
-        before[i] = last[i]
-    s.counts[WIDTH] = len(ids)
-    for i in range(len(ids)):
-        last[i] = ids[i]
 
 
 @inner
-def _rate(s: Any, scale: int, e: int) -> float:
-    """How often an expert was lately used at a time scale, beside the mean of all; what the learned ranking sees."""
-    norm = s.sums[NORM + scale]
-    return 2.0 * (s.values[RATE + scale, e] / norm - s.counts[WIDTH] / s.values.shape[1]) if norm > 0.0 else 0.0
+def _remember(s: Any, ids: Any, near: Any) -> None:
+    """`ids` are the last token's now."""
+    for back in range(BACK - 1, 0, -1):
+        s.counts[WIDTH + back] = s.counts[WIDTH + back - 1]
+        for i in range(s.counts[WIDTH + back]):
+            s.cells[LAST + back, i] = s.cells[LAST + back - 1, i]
+    s.counts[WIDTH] = len(ids)
+    often, experts = s.values[OFTEN], s.values.shape[1]
+    s.sums[TOKENS] = s.sums[TOKENS] * KEEP[SCALES - 1] + 1.0
+    for e in range(experts):
+        s.values[PLACE, e] = 0.0
+        often[e] *= KEEP[SCALES - 1]
+    for i in range(len(ids)):
+        s.cells[LAST, i] = ids[i]
+        s.values[PLACE, ids[i]] = 1.0 - i / len(ids)
+        often[ids[i]] += 1.0
+    usual = len(ids) / (experts + 1.0)
+    for e in range(experts):
+        used = often[e] + UNPROVEN * usual
+        s.values[ODDS, e] = math.log(used / (s.sums[TOKENS] + UNPROVEN - used))
+    for layer in range(NEAR):
+        width = 0
+        if layer < len(near):
+            while width < near.shape[1] and 0 <= near[layer, width] < experts:
+                s.cells[LAST + BACK + layer, width] = near[layer, width]
+                width += 1
+        s.counts[WIDTH + BACK + layer] = width
+
+
+@inner
+def _feature(s: Any, number: int, e: int) -> float:
+    """What the learned ranking sees of an expert: its use at a time scale beside the mean of all, its place, its odds."""
+    if number == SCALES:
+        return s.values[PLACE, e]
+    if number > SCALES:
+        return s.values[ODDS, e]
+    return 2.0 * (s.values[RATE + number, e] / s.sums[NORM + number] - s.counts[WIDTH] / s.values.shape[1])
 
 
 @inner
 def _learn(s: Any, ids: Any) -> None:
     """Compare what was expected of a token with `ids`, its choice, and move the learned ranking that way.
 
-    A logistic regression by stochastic gradient, with a sigmoid that needs no exponential.
+    A logistic regression by stochastic gradient.
     """
-    width = s.counts[WIDTH]
+    width, experts = s.counts[WIDTH], s.values.shape[1]
     if width == 0:
-        for scale in range(SCALES):
-            s.sums[SLOPE + scale] = SLOPES[scale]
+        for number in range(FEATURES):
+            s.sums[SLOPE + number] = SLOPES[number]
+        s.sums[TRUST], s.counts[LEADER] = 1.0, BLENDS - 1
         return
-    expected, error, move = s.values[LEARNED], s.values[WORTH], STEP / width
-    for e in range(len(expected)):
-        error[e] = 0.5 + 0.5 * expected[e] / (1.0 + abs(expected[e]))
+    expected, error, move = s.values[LEARNED], s.values[ERROR], STEP / width
+    for e in range(experts):
+        # tanh(x) is nearly x (27 + x^2) / (27 + 9 x^2) up to 3, and the logistic function of 2 x is (1 + tanh(x)) / 2.
+        x = min(max(0.5 * expected[e], -3.0), 3.0)
+        error[e] = 0.5 + 0.5 * x * (27.0 + x * x) / (27.0 + 9.0 * x * x)
     for e in ids:
         error[e] -= 1.0
-    for scale in range(SCALES):
+    for number in range(FEATURES):
         slope = 0.0
-        for e in range(len(error)):
-            slope += error[e] * _rate(s, scale, e)
-        s.sums[SLOPE + scale] -= 0.1 * move * slope
-    for e in range(len(error)):
-        s.values[BIAS, e] -= move * error[e]
-    for back in range(2):
-        row, count = s.cells[BEFORE if back else LAST], s.counts[WIDTH_BEFORE if back else WIDTH]
+        for e in range(experts):
+            slope += error[e] * _feature(s, number, e)
+        s.sums[SLOPE + number] -= SLOPE_STEP * move * slope
+    slope, trust = 0.0, s.sums[TRUST]
+    for e in range(experts):
+        s.values[BIAS, e] -= BIAS_STEP * move * error[e]
+        slope += error[e] * s.values[TOLD, e]
+    s.sums[TRUST] = min(max(trust - TRUST_STEP * move * slope, TRUST_LEAST), TRUST_MOST)
+    for source in range(SOURCES):
+        count = s.counts[WIDTH + source]
         for i in range(count):
-            weights = s.weights[row[i] + back * len(error)]
-            step = move * (1.0 - 0.5 * i / count)
-            for e in range(len(error)):
-                weights[e] -= step * error[e]
+            weights, step = s.weights[s.cells[LAST + source, i] + source * experts], trust * move * (1.0 - i / count)
+            for e in range(experts):
+                weights[e] -= step * error[e] + FADE * weights[e]
 
 
 @inner
 def _predict(s: Any) -> None:
-    """Write what is expected of the next token."""
-    expected = s.values[LEARNED]
-    for e in range(len(expected)):
-        expected[e] = s.values[BIAS, e]
-        for scale in range(SCALES):
-            expected[e] += s.sums[SLOPE + scale] * _rate(s, scale, e)
-    for back in range(2):
-        row, count = s.cells[BEFORE if back else LAST], s.counts[WIDTH_BEFORE if back else WIDTH]
+    """Write what is expected of the next token: the logarithm of the odds that it chooses an expert."""
+    expected, told = s.values[LEARNED], s.values[TOLD]
+    told[:] = 0.0
+    for source in range(SOURCES):
+        count = s.counts[WIDTH + source]
         for i in range(count):
-            weights = s.weights[row[i] + back * len(expected)]
-            share = 1.0 - 0.5 * i / count
-            for e in range(len(expected)):
-                expected[e] += share * weights[e]
+            weights, share = s.weights[s.cells[LAST + source, i] + source * len(told)], 1.0 - i / count
+            for e in range(len(told)):
+                told[e] += share * weights[e]
+    for e in range(len(expected)):
+        expected[e] = s.values[BIAS, e] + s.sums[TRUST] * told[e]
+        for number in range(FEATURES):
+            expected[e] += s.sums[SLOPE + number] * _feature(s, number, e)
 
 
 @inner

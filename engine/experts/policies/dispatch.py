@@ -26,9 +26,9 @@ STREAK: Final = 7
 
 
 @inlined
-def _chosen(policy: int, s: Any, ids: Any, held: Any) -> None:
+def _chosen(policy: int, s: Any, ids: Any, near: Any, held: Any) -> None:
     if policy == AUTO:
-        auto.chosen(s, ids, held)
+        auto.chosen(s, ids, near, held)
     elif policy == LRU:
         lru.chosen(s, ids, held)
     elif policy == LFU:
@@ -65,12 +65,13 @@ def _victim(policy: int, s: Any, among: Any) -> int:
 
 
 @inlined
-def note(policy: int, s: Any, ids: Any, held: Any) -> None:
+def note(policy: int, s: Any, ids: Any, near: Any, held: Any) -> None:
     """A token of the running forward chose `ids`, int32, strongest first. They count as held from now on.
 
+    near: int32 [NEAR or 0, k], what it chose in the layers before, the next one last; -1 behind the last of each.
     held: bool [experts], in memory before, or needed by a token before this one.
     """
-    _chosen(policy, s, ids, held)
+    _chosen(policy, s, ids, near, held)
     for e in ids:
         held[e] = True
 
@@ -95,18 +96,20 @@ def settle(policy: int, s: Any, held: Any, needed: Any, pinned: Any, cap: int) -
 
 
 @njit(cache=True, nogil=True)
-def forwards(policy: int, s: Any, ids: Any, kept: Any, singles: int, held: Any, pinned: Any, cap: int) -> None:
+def forwards(
+    policy: int, s: Any, ids: Any, kept: Any, near: Any, singles: int, held: Any, pinned: Any, cap: int
+) -> None:
     """Forwards whose tokens chose ids[row, :kept[row]]: leave in `held` who stays when they are over.
 
     The first `singles` rows are forwards of one token each, the others are one forward. ids: int32 [rows, k],
-    strongest first. kept: int32 [rows]. held, pinned: bool [experts].
+    strongest first. kept: int32 [rows]. near: int32 [rows, NEAR, k], see `note`. held, pinned: bool [experts].
     """
     needed = np.zeros(len(held), np.bool_)
     for row in range(len(ids)):
         chosen = ids[row, : kept[row]]
         for e in chosen:
             needed[e] = True
-        note(policy, s, chosen, held)
+        note(policy, s, chosen, near[row], held)
         if row < singles or row == len(ids) - 1:
             settle(policy, s, held, needed, pinned, cap)
             needed[:] = False

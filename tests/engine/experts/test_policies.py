@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.experts.policies import POLICIES, State, forwards, make_state
+from engine.experts.policies import NEAR, POLICIES, State, forwards, make_state
 from engine.experts.policies.auto import MIX
 from engine.experts.policies.state import LEADER
 
@@ -33,7 +33,8 @@ def tell(policy: str, state: State, rows: Forward, held: Flags, pinned: Flags, c
     for row, chosen in enumerate(rows):
         ids[row, : len(chosen)] = chosen
     kept = np.array([len(chosen) for chosen in rows], np.int32)
-    forwards(POLICIES[policy], state, ids, kept, 0, held, pinned, cap)
+    near = np.full((len(rows), NEAR, 1), -1, np.int32)
+    forwards(POLICIES[policy], state, ids, kept, near, 0, held, pinned, cap)
 
 
 def remaining(policy: str, tokens: list[list[int]], cap: int) -> set[int]:
