@@ -1,15 +1,19 @@
 """auto: learns in every layer what tells best which experts are needed again.
 
-How often an expert was lately used is measured at four time scales, from about one token to about a thousand; and how
-often it was chosen right after what the last token chose. A *blend* of these ranks the experts. One blend looks at
-the last token alone, which is LRU; another one at everything, which is nearly LFU; the others lie between. Which one
-is right depends on the model, the layer, the cache's size and the topic: while a conversation stays with one kind of
-text a long memory wins, when it jumps a short one does. The last ranking is *learned* while it runs: a regression that
-foretells the next token's choice from those of the last two. So every one of them leads a *shadow*, a cache that holds
-only names, and the one that lately missed least leads the real cache. A challenger must be better by HYSTERESIS.
+The best ranking of experts is *learned* while it runs: a logistic regression that foretells the next token's choice.
+What it goes by: how often an expert was lately used at four time scales, from about one token to about a thousand, and
+how high it stood in the last token's choice (few numbers to learn, the same for all experts); and who was chosen by
+the last two tokens in this layer, and by the last one in the three layers before (a weight for each pair of experts).
+Layers before tell more about the next token than this one's own past, because they saw the same token, differently.
 
-Since LRU is one of the blends, this is never worse than LRU by more than it takes to notice. On recorded conversations
-it wins more of the way from LRU to the optimum than any other policy here, at every size of the cache.
+Where nothing can be learned, a plain ranking is better. So others are kept beside it: *blends* of the time scales, and
+of how often an expert was chosen right after what the last token chose. One blend looks at the last token alone, which
+is LRU; another one at everything, which is nearly LFU; the others lie between. Every one of them leads a *shadow*, a
+cache that holds only names, and the one that lately missed least leads the real cache. A challenger must be better by
+HYSTERESIS; the learned ranking is forgiven a little more (FAVOUR).
+
+Since LRU is one of the blends, this is never worse than LRU by more than that and what it takes to notice. On recorded
+conversations it wins more of the way from LRU to the optimum than any other policy here, at every size of the cache.
 (The rates are those of LRFU: Lee et al., "LRFU: a spectrum of policies that subsumes the LRU and LFU policies", 2001.
 Shadows that decide: Qureshi et al., "Adaptive insertion policies for high performance caching", 2007.)
 """
@@ -63,8 +67,8 @@ MIX = (
     (1.0, 1.0, 2.0, 8.0, 8.0),
     (0.0, 1.0, 1.0, 16.0, 2.0),
 )
-"""[BLENDS - 1, SCALES + 1]: how much each time scale counts in each blend, and what usually follows. The first blend
-leads until there is evidence, the second one is LRU."""
+"""[BLENDS - 1, SCALES + 1]: how much each time scale counts in each blend, and what usually follows. The second blend
+is LRU; the learned ranking, which comes last, leads until there is evidence."""
 
 GATE_BONUS = 0.5
 """A token's strongest choice counts half as much again as its weakest."""
@@ -101,6 +105,8 @@ BIAS_STEP = 0.1
 """How fast SLOPES and the constant part move beside the weights."""
 
 TRUST_STEP = 0.1
+"""How fast it is learned whether the weights are to be trusted, as a whole."""
+
 TRUST_LEAST, TRUST_MOST = 0.1, 1.5
 
 FADE = 0.003
@@ -240,7 +246,7 @@ def _remember(s: Any, ids: Any, near: Any) -> None:
 
 @inner
 def _feature(s: Any, number: int, e: int) -> float:
-    """What the learned ranking sees of an expert: its use at a time scale beside the mean of all, its place, its odds."""
+    """What the learned ranking sees: an expert's use at a time scale beside the mean of all; its place; its odds."""
     if number == SCALES:
         return s.values[PLACE, e]
     if number > SCALES:

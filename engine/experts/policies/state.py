@@ -55,9 +55,7 @@ COUNTS: Final = WIDTH + SOURCES
 AGE: Final = 0
 NORM: Final = 1  # SCALES cells
 MISSES: Final = NORM + SCALES  # BLENDS cells: what each shadow lately missed
-SLOPE: Final = (
-    MISSES + BLENDS
-)  # SCALES + 2 cells: how much each time scale, PLACE and ODDS count when it is learned
+SLOPE: Final = MISSES + BLENDS  # SCALES + 2 cells: how much each time scale, PLACE and ODDS count when it is learned
 TRUST: Final = SLOPE + SCALES + 2  # how much TOLD counts
 TOKENS: Final = TRUST + 1  # tokens behind OFTEN
 SUMS: Final = TOKENS + 1

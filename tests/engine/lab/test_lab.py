@@ -129,7 +129,8 @@ def test_pins_help_a_plain_cache_on_skewed_work_and_overfit_it() -> None:
 
 def test_policies_in_a_contest() -> None:
     room = Room(12, (0, 1), EXPERTS, 2, 1000)
-    result = contest(room, ["auto", "lfu"], {"a": skewed(1, [1, 2, 3, 4, 5, 6, 7, 8]), "b": skewed(2, [3, 4, 5])})
+    turns = {"a": skewed(1, [1, 2, 3, 4, 5, 6, 7, 8], 1000), "b": skewed(2, [3, 4, 5], 1000)}
+    result = contest(room, ["auto", "lfu"], turns)
     assert [rival.policy for rival in result.rivals] == ["auto", "lfu", "lru", "min"]
     assert result.cap == 6
     assert result.cap in result.caps
