@@ -63,8 +63,8 @@ class Facts:
 
     def token(self, chosen: int, hits: float, layers: int) -> Token:
         """What a token takes that uses `chosen` experts, of all layers, and finds that share of them in memory."""
-        dense = self.dense_read + self.needs.kv(CONTEXT)
-        return Token(dense, chosen * self.expert, (1 - hits) * chosen, self.expert, layers)
+        cache = self.needs.kv(CONTEXT)
+        return Token(self.dense_read, cache, chosen * self.expert, (1 - hits) * chosen, self.expert, layers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
 """What a model will do on a machine: expected hit rate and tokens a second, before anything is loaded.
 
     dense   = bytes of all but experts that a token reads / (memory rate x EFFICIENCY) + layers x LAYER_S + TOKEN_S
+              + bytes of the conversation's cache / (memory rate x ATTENTION)
     experts = bytes of the experts that a token uses / (memory rate x EFFICIENCY)
     read    = experts a token misses x bytes of one / disk rate
     token   = dense + max(experts, read) + misses x MISS_S
 
 What a layer misses is known when its router has spoken, and is read while its hits are computed; the dense part waits
-for neither. The conversation's cache, which attention reads, counts as dense, at CONTEXT tokens.
+for neither. The conversation's cache, which attention reads, is that of CONTEXT tokens.
 
 Hit rates come from the profile's own turns at the same size of the cache, else from what its history says of a cache
 that is refilled by chance, or from published measurements of models of this kind, whichever is higher.
@@ -27,8 +28,11 @@ from .turn_log import LoggedTurn
 EFFICIENCY: Final = 0.86
 """Share of the memory's rate that products of weights reach (measured: 0.85 in int4, 0.86 in int8)."""
 
+ATTENTION: Final = 0.5
+"""The same for attention, which reads the conversation's cache (measured: 17 of 35 GB/s, from 256 to 1,024 tokens)."""
+
 LAYER_S: Final = 40e-6
-"""What a layer costs besides its weights: attention, norms, threads that wait for each other."""
+"""What a layer costs besides: norms, routing, threads that wait for each other."""
 
 TOKEN_S: Final = 1e-3
 """What a token costs besides its layers: sampling, text, events."""
@@ -168,10 +172,11 @@ def expected(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What a token takes: bytes of the dense part (with the cache that attention reads) and of the experts it uses, the
-    experts among them that are missed, bytes of one, layers of the model."""
+    """What a token takes: bytes of the dense part, of the conversation's cache, and of the experts it uses; the experts
+    among them that are missed, bytes of one, layers of the model."""
 
     dense: float
+    cache: float
     experts: float
     misses: float
     expert: int
@@ -181,7 +186,8 @@ class Token:
 def forecast(token: Token, machine: Machine) -> Forecast:
     """The speed of decoding."""
     rate = machine.memory * EFFICIENCY
-    dense = token.dense / rate + token.layers * LAYER_S + TOKEN_S
+    attention = token.cache / (machine.memory * ATTENTION)
+    dense = token.dense / rate + attention + token.layers * LAYER_S + TOKEN_S
     experts = token.experts / rate
     read = token.misses * token.expert / machine.disk
     return Forecast(dense + experts, read, 1 / (dense + max(experts, read) + token.misses * MISS_S))

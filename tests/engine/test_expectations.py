@@ -86,28 +86,31 @@ def test_turns_at_the_same_size_come_first() -> None:
 
 def test_the_slower_of_memory_and_disk_decides() -> None:
     second = EFFICIENCY * MACHINE.memory
-    resident = forecast(Token(0.1 * second, 0.2 * second, 0, 1 << 20, 10), MACHINE)
+    resident = forecast(Token(0.1 * second, 0, 0.2 * second, 0, 1 << 20, 10), MACHINE)
     assert resident.read_s == 0
     assert resident.tok_s == pytest.approx(1 / (0.3 + 10 * LAYER_S + TOKEN_S))
-    starved = forecast(Token(0.1 * second, 0.2 * second, 4, 10**9, 10), MACHINE)
+    starved = forecast(Token(0.1 * second, 0, 0.2 * second, 4, 10**9, 10), MACHINE)
     assert starved.read_s == 2.0
     assert starved.compute_s == pytest.approx(1 / resident.tok_s)
     assert starved.tok_s == pytest.approx(1 / (2.1 + 10 * LAYER_S + TOKEN_S + 4 * MISS_S))
 
 
 @pytest.mark.parametrize(
-    ("measured_ms", "dense", "experts", "misses", "expert", "layers", "memory", "disk"),
+    ("measured_ms", "dense", "cache", "experts", "misses", "expert", "layers", "memory", "disk"),
     [
-        (24.1, 218e6, 453e6, 0, 3538944, 16, 35.0e9, 2.5e9),
-        (42.3, 381e6, 807e6, 0, 6307840, 16, 34.2e9, 2.1e9),
-        (99.5, 218e6, 453e6, 45, 3538944, 16, 34.9e9, 2.16e9),
-        (328.6, 381e6, 807e6, 101, 6307840, 16, 34.0e9, 2.13e9),
-        (450.5, 735e6, 1019e6, 292, 2654208, 48, 34.8e9, 2.28e9),
+        (24.1, 218e6, 4.2e6, 453e6, 0, 3538944, 16, 35.0e9, 2.5e9),
+        (24.9, 218e6, 33.6e6, 453e6, 0, 3538944, 16, 35.3e9, 2.5e9),
+        (30.9, 218e6, 134e6, 453e6, 0, 3538944, 16, 35.3e9, 2.5e9),
+        (42.3, 381e6, 4.2e6, 807e6, 0, 6307840, 16, 34.2e9, 2.1e9),
+        (99.5, 218e6, 4.2e6, 453e6, 45, 3538944, 16, 34.9e9, 2.16e9),
+        (319.1, 381e6, 4.2e6, 807e6, 102, 6307840, 16, 35.6e9, 2.06e9),
+        (444.0, 735e6, 3.1e6, 1019e6, 294, 2654208, 48, 35.2e9, 2.19e9),
     ],
 )
 def test_what_was_measured_is_met(
     measured_ms: float,
     dense: float,
+    cache: float,
     experts: float,
     misses: float,
     expert: int,
@@ -116,5 +119,5 @@ def test_what_was_measured_is_met(
     disk: float,
 ) -> None:
     """Random models of OLMoE's shape (int4, int8) and of Qwen3-30B's, on one machine, resident and streamed."""
-    found = forecast(Token(dense, experts, misses, expert, layers), Machine(memory, disk, direct=True))
+    found = forecast(Token(dense, cache, experts, misses, expert, layers), Machine(memory, disk, direct=True))
     assert 1000 / found.tok_s == pytest.approx(measured_ms, rel=0.12)
