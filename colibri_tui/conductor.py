@@ -36,6 +36,7 @@ class Conductor(Machine):
         if not self._load(lambda: model.load(folder, model.profile)):
             return False
         self._take_queue_back()
+        self._journal.leave()
         self.session = self._arriving = Session(self._journal, model.key, model.profile)
         self._view.show_conversation([])
         self._view.state_changed()
@@ -59,7 +60,15 @@ class Conductor(Machine):
         self._pump()
 
     async def _find(self, session: Session, found: ConversationSummary | None) -> None:
-        found = found or await self.ask(lambda store: store.latest(session.model))
+        wanted = found or await self.ask(lambda store: store.latest(session.model))
+        elsewhere, latest = "", wanted.id if wanted else None
+        if wanted is not None and not await self.ask(lambda store: store.hold(latest)):
+            what = "this is a copy of it" if found else "this is a new conversation"
+            elsewhere = f"“{wanted.title or 'untitled'}” is open in another window; {what}."
+            wanted = await self._copy(wanted) if found else None
+        found = wanted
+        if session is not self.session:
+            return  # another model or conversation was chosen meanwhile
         number = found.id if found else None
         draft = await self.ask(lambda store: store.get_draft(number))
         stored = await self.ask(lambda store: store.messages(number) if number is not None else [])
@@ -70,14 +79,23 @@ class Conductor(Machine):
             draft = "\n\n".join(part for part in (unanswered, draft) if part)
             self._view.show_conversation(session.messages)
             other = "" if found.model == session.model else " It was held with another model."
-            self._view.tell(f"Back in “{found.title or 'untitled'}”. Ctrl+N begins a new one.{other}")
+            here = elsewhere or f"Back in “{found.title or 'untitled'}”. Ctrl+N begins a new one."
+            self._view.tell(f"{here}{other}")
+        elif elsewhere:
+            self._view.tell(elsewhere)
         if draft:
             self._view.set_draft(draft)
         self._view.state_changed()
 
+    async def _copy(self, conversation: ConversationSummary) -> ConversationSummary | None:
+        number = await self.ask(lambda store: store.branch(conversation.id))
+        await self.ask(lambda store: store.hold(number))
+        return await self.ask(lambda store: store.get(number))
+
     def new(self) -> None:
         """Begin a new conversation."""
         self._leave()
+        self._journal.leave()
         self.session = Session(self._journal, self.model.key, self.model.profile)
         self._view.show_conversation([])
         self._view.state_changed()

@@ -60,6 +60,7 @@ _MIGRATIONS = (
             content = ltrim(substr(content, instr(content, '</think>') + 8), char(10) || ' ')
             WHERE role = 'assistant' AND content LIKE '<think>%</think>%' AND status <> '{GROWING}'""",
     ),
+    ("ALTER TABLE conversations ADD COLUMN holder TEXT",),
 )
 
 
@@ -172,6 +173,17 @@ class Conversations:
                 "UPDATE conversations SET settings = ? WHERE id = ?", (_text(settings), conversation)
             )
             _must_exist(cursor, f"conversation {conversation}")
+
+    def hold(self, conversation: int | None) -> bool:
+        """Say which conversation this copy of the program is in, None: in none; False if another copy is in it."""
+        with self._database.writing(durable=False) as database:
+            found = database.execute("SELECT holder FROM conversations WHERE id = ?", (conversation,)).fetchone()
+            holder = found[0] if found else None
+            if holder not in (None, self._token) and self._is_running(holder):
+                return False
+            database.execute("UPDATE conversations SET holder = NULL WHERE holder = ?", (self._token,))
+            database.execute("UPDATE conversations SET holder = ? WHERE id = ?", (self._token, conversation))
+        return True
 
     def get(self, conversation: int) -> ConversationSummary | None:
         """Return one conversation, None if it does not exist."""

@@ -35,8 +35,18 @@ class Journal:
         return self._submit(lambda: question(self._store.result()))
 
     def create(self, model: str, profile: str, settings: str = "") -> Row:
-        """Begin a conversation."""
-        return self._order(lambda: self._store.result().create(model, profile, settings=settings))
+        """Begin a conversation, and be in it."""
+
+        def create() -> int:
+            number = self._store.result().create(model, profile, settings=settings)
+            self._store.result().hold(number)
+            return number
+
+        return self._order(create)
+
+    def leave(self) -> None:
+        """Be in no conversation: another copy of the program may go on with it."""
+        self._order(lambda: self._store.result().hold(None))
 
     def configure(self, conversation: Row, settings: str) -> None:
         """Keep what a person set for a conversation."""

@@ -90,6 +90,11 @@ class PracticeScreen(ModalScreen[bool]):
         else:
             self._go_on()
 
+    def set_looks(self, looks: Looks) -> None:
+        """Draw in other colours."""
+        self._looks = self.atlas.looks = looks
+        self._draw()
+
     # Choosing
 
     def _choose(self) -> None:

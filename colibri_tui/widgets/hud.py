@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from textual.app import ComposeResult
 from textual.containers import Container
+from textual.events import Resize
 
 from colibri_tui.render.looks import Looks
 from colibri_tui.telemetry import Reads, Sample
 from colibri_tui.widgets.atlas import Atlas
 from colibri_tui.widgets.hit_bar import HitBar
+
+ATLAS_FROM = 70
+"""With fewer columns no more than a few cells of the atlas would fit beside the shares."""
 
 
 class Hud(Container):
@@ -26,6 +30,10 @@ class Hud(Container):
         """Figures before the atlas."""
         yield self.hits
         yield self.atlas
+
+    def on_resize(self, event: Resize) -> None:
+        """The atlas needs room."""
+        self.atlas.display = event.size.width >= ATLAS_FROM
 
     def show(self, sample: Sample, reads: Reads, *, settled: bool = False) -> None:
         """Draw, if anybody sees it. See `Atlas.show` and `HitBar.show`."""

@@ -1,7 +1,7 @@
 """How long a key takes to its echo while the engine answers at full speed: the whole program on a pseudo-terminal.
 
     python -m tests.benchmarks.bench_echo [--keys N] [--size WxH] [--text markdown|paragraph] [--token-s S]
-    python -m tests.benchmarks.bench_echo --model demo
+    python -m tests.benchmarks.bench_echo --model FOLDER
 
 A fake engine of 76 x 256 experts in its own process answers without end, hundreds of tokens a second: Markdown with
 lists, tables and code, or one paragraph that never ends. With --model a real engine of COLIBRI_TUI_HOME answers one

@@ -92,12 +92,13 @@ class Screen:
 class Play:
     """Everything around one conductor."""
 
-    def __init__(self, tmp_path: Path) -> None:
+    def __init__(self, tmp_path: Path, store: Path | None = None) -> None:
+        """store: of another one, to share its conversations."""
         self.folder = tmp_path / "model"
         self.folder.mkdir()
         (self.folder / "config.json").write_text(json.dumps({"model_type": "fake"}))
         self.link, self.view = Link(), Screen()
-        self.journal = Journal(lambda: Conversations(tmp_path / "c.db"), pytest.fail)
+        self.journal = Journal(lambda: Conversations(store or tmp_path / "c.db"), pytest.fail)
         self.conductor = Conductor(self.view, self.link, self.journal, Launch(Settings(tmp_path / "s.toml")))
 
     def hear(self, message) -> None:

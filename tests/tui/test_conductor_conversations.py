@@ -10,7 +10,7 @@ from colibri_tui.engine_link import (
     EngineText,
 )
 from colibri_tui.widgets.status_line import Stage
-from tests.tui.staging import arrive
+from tests.tui.staging import Play, arrive
 
 
 class TestConversations:
@@ -117,3 +117,47 @@ def test_reasoning_without_an_answer_says_so(opened):
     assert opened.view.thoughts[-1].startswith("thought for")
     assert opened.view.ended == [("done", "the model ended after its reasoning, without an answer")]
     assert opened.stored() == [("user", "hello", "done"), ("assistant", "", "done")]
+
+
+class TestTwoCopies:
+    """The same person's second window, with the same store of conversations."""
+
+    async def said(self, stage, tmp_path):
+        stage.conductor.submit("hello")
+        stage.text("hi")
+        stage.done()
+        number = stage.conductor.session.conversation.result()
+        await stage.conductor.ask(lambda store: None)  # all is written
+        (tmp_path / "second").mkdir()
+        second = Play(tmp_path / "second", tmp_path / "c.db")
+        second.conductor.open(second.folder)
+        second.conductor.session.model = stage.conductor.session.model
+        return second, number
+
+    async def test_the_second_begins_a_new_conversation_and_says_so(self, stage, tmp_path):
+        second, number = await self.said(stage, tmp_path)
+        await arrive(second)
+        assert second.view.lines == []
+        assert "“hello” is open in another window; this is a new conversation." in second.view.told[-1][0]
+        second.ready()
+        second.conductor.submit("mine")
+        assert second.conductor.session.conversation.result() != number
+        second.journal.close()
+
+    async def test_what_is_chosen_all_the_same_goes_on_in_a_copy(self, stage, tmp_path):
+        second, number = await self.said(stage, tmp_path)
+        await second.conductor.resume(await second.conductor.ask(lambda store: store.get(number)))
+        assert second.view.lines == ["hello", "hi"]
+        assert "open in another window; this is a copy of it." in second.view.told[-1][0]
+        assert second.conductor.session.conversation.result() != number
+        second.journal.close()
+
+    async def test_what_was_left_can_be_taken_up_elsewhere(self, stage, tmp_path):
+        second, number = await self.said(stage, tmp_path)
+        stage.conductor.new()
+        stage.conductor.session.conversation = None
+        await stage.conductor.ask(lambda store: None)
+        await arrive(second)
+        assert second.view.lines == ["hello", "hi"]
+        assert second.conductor.session.conversation.result() == number
+        second.journal.close()

@@ -472,3 +472,19 @@ def test_settings_attachments_and_branches(tmp_path):
         with pytest.raises(StoreError, match="was deleted"):
             change()
     store.close()
+
+
+def test_only_one_copy_is_in_a_conversation_and_a_dead_ones_are_free(tmp_path: Path) -> None:
+    path = tmp_path / "c.db"
+    first, second = Conversations(path), Conversations(path)
+    one, other = first.create("m", "p"), first.create("m", "p")
+    assert first.hold(one)
+    assert first.hold(one), "again"
+    assert not second.hold(one)
+    assert second.hold(other)
+    assert first.hold(None)
+    assert second.hold(one), "it was left"
+    assert first.hold(other), "so was this one"
+    first.close()
+    assert second.hold(other), "nobody is there any more"
+    second.close()

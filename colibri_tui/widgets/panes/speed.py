@@ -131,7 +131,7 @@ class SpeedPane(TextPane):
         square = self.looks.glyphs.bar
         line = Content()
         for part, word, colour, letter in PARTS:
-            glyph = square if self.looks.depth.paints else letter
+            glyph = square if self.looks.halves else letter
             words = f" {word} {trail.spent[:, part].sum() / total:.0%}"
             line = (line + "  " if line else line) + Content.assemble((glyph, colour), (words, "$text-muted"))
         return Content(" " * max(0, min(SCALE, width - line.cell_length))) + line

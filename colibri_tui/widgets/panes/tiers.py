@@ -17,7 +17,7 @@ from engine.events import Plan
 def plan_parts(plan: Plan, looks: Looks) -> list[tuple[str, int, tuple[str, str]]]:
     """Return (name, bytes, (glyph, colour)) of the plan's parts in the order of the bar."""
     full, rest = looks.glyphs.bar, looks.glyphs.bar_rest
-    letters = not looks.depth.paints
+    letters = not looks.depth.paints or full.isascii()  # where neither colour nor shade tells them apart
 
     def part(letter: str, colour: str) -> tuple[str, str]:
         return (letter if letters else full), colour

@@ -231,3 +231,19 @@ async def test_with_an_engine_that_really_runs(start):
         await pilot.press("escape")
         await send(pilot, "hello")
         await until(lambda: chat(app).transcript.last_answer())
+
+
+async def test_other_colours_reach_it_as_well(scripted):
+    app = scripted()
+    async with app.run_test(size=SIZE) as pilot:
+        load(app)
+        await pilot.pause()
+        chat(app).action_practice()
+        await pilot.pause()
+        screen = app.screen
+        assert isinstance(screen, PracticeScreen)
+        before = screen.atlas.looks.palette
+        app.theme = "colibri-light"
+        await pilot.pause()
+        assert screen.atlas.looks.palette != before
+        assert screen.atlas.looks == app.looks

@@ -1,3 +1,4 @@
+import pytest
 from textual.app import App, ComposeResult
 
 from colibri_tui.render.glyphs import BLOCKS
@@ -28,3 +29,10 @@ async def test_nothing_is_drawn_for_nobody():
         assert hud.atlas._sample is sample
         hud.clear()
         assert hud.atlas._sample is None
+
+
+@pytest.mark.parametrize("width", [50, 60, 69, 70, 99])
+async def test_the_atlas_is_there_when_there_is_room_for_it(width):
+    async with Host().run_test(size=(width, 3)) as pilot:
+        await pilot.pause()
+        assert pilot.app.query_one(Hud).atlas.display is (width >= 70)
