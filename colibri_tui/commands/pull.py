@@ -34,9 +34,10 @@ def pull(repo: str, bits: str | None, pattern: str | None, name: str | None, as_
     Only the files that the model needs are fetched. A download that was interrupted goes on when the same command is
     given again. HF_ENDPOINT names another hub, HF_TOKEN a token for models that are gated or private.
     """
-    from ..hub.listing import split_name
+    from ..hub.listing import RECORD, split_name
     from ..hub.pull import Request
     from ..hub.pull import pull as get
+    from .conversion_report import choices
 
     repo, revision, behind = split_name(repo)
     if behind and pattern:
@@ -58,3 +59,6 @@ def pull(repo: str, bits: str | None, pattern: str | None, name: str | None, as_
         return
     state = "verified" if fresh else "already here"
     click.echo(clean(f"{target}: {size(disk_use(target))}, {state}; open it with '{NAME} {called}'"))
+    if fresh and bits in ("int4", "int8"):
+        for line in choices(json.loads((target / RECORD).read_bytes())):
+            click.echo(line)

@@ -107,7 +107,6 @@ def choose(samples: Sequence[Floats], groups: Sequence[int], limit: float) -> Ch
     """
     tried: dict[str, float] = {}
     best: Choice | None = None
-    most = 0.0
     for group in groups:
         if best is not None and not _smaller(INT4[group], best.encoding.fmt, samples[0].shape[1]):
             continue
@@ -115,10 +114,13 @@ def choose(samples: Sequence[Floats], groups: Sequence[int], limit: float) -> Ch
         ways = [Encoding(INT4[group], divisors) for divisors in (DIVISORS, WHOLE_DIVISORS)]
         price, encoding = min(((cost(samples, way), way) for way in ways), key=lambda pair: pair[0])
         tried[encoding.title] = price
-        most = price * SLACK + NOTHING if best is None else most
-        if best is None or price <= most:
+        if best is None:
+            if price > limit:
+                break
+            limit = min(limit, price * SLACK + NOTHING)
+        if price <= limit:
             best = Choice(encoding, price, tried)
-    if best is None or best.cost > limit:
+    if best is None:
         tried[INT8.title] = price = cost(samples, INT8)
         return Choice(INT8, price, tried)
     return best
