@@ -145,8 +145,8 @@ def _join_lines(first: Lines, second: Lines) -> Lines:
 class LayerTrace(NamedTuple):
     """One layer of a trace. `calls` [forwards + 1] are boundaries in `rows`, `rows` [tokens + 1] in `ids`.
 
-    ids: int32, in order of selection. experts: one more than the largest id. before: the layers before this one, the
-    next one last, as many as a policy looks at (see `linked`); they have the same tokens.
+    ids: int32, in order of selection. experts: how many a layer has, as far as is known. before: the layers
+    before this one, the next one last, as many as a policy looks at (see `linked`); they have the same tokens.
     """
 
     experts: int
@@ -194,7 +194,9 @@ def read_layers(trace: Iterable[Lines]) -> dict[int, LayerTrace]:
         for layer in np.unique(lines.layer).tolist():
             mine = lines.layer == layer
             pieces.setdefault(layer, []).append((lines.call[mine], sizes[mine], lines.ids[np.repeat(mine, sizes)]))
-    return linked({layer: _join(pieces[layer]) for layer in sorted(pieces)})
+    layers = {layer: _join(pieces[layer]) for layer in sorted(pieces)}
+    experts = max((trace.experts for trace in layers.values()), default=0)
+    return linked({layer: trace._replace(experts=experts) for layer, trace in layers.items()})
 
 
 def _join(pieces: list[tuple[Ints, Ints, Ids]]) -> LayerTrace:

@@ -20,6 +20,7 @@ from tests.oracle.cases import CASES
 from tests.oracle.checkpoints import write
 
 PROMPT = [(7 * n * n + 5 * n + 3) % 50 for n in range(40)]
+LAYERS = 5
 HITS = [Counter.HITS_CACHE, Counter.PREFILL_CACHE]
 MISSES = [Counter.HITS_DISK, Counter.PREFILL_DISK]
 
@@ -46,7 +47,7 @@ def replayed(layers: Iterable[LayerTrace], policy: str, cap: int) -> tuple[int, 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     olmoe = CASES["olmoe"]
-    config = {**olmoe.config, "num_experts": 16, "num_hidden_layers": 2}
+    config = {**olmoe.config, "num_experts": 16, "num_hidden_layers": LAYERS}
     return write(tmp_path_factory.mktemp("replay") / "model", replace(olmoe, config=config))
 
 
@@ -70,9 +71,9 @@ def test_replay_is_live(model: Path, layers: list[LayerTrace], policy: str, cap:
 
 
 def test_pins_and_a_warm_start_too(model: Path, layers: list[LayerTrace], tmp_path: Path) -> None:
-    counts = np.random.default_rng(3).integers(1, 3000, (2, 16)).astype(np.uint32)
+    counts = np.random.default_rng(3).integers(1, 3000, (LAYERS, 16)).astype(np.uint32)
     usage = tmp_path / "usage"
-    usage.write_bytes(format_usage(counts, 2, "olmoe"))
+    usage.write_bytes(format_usage(counts, LAYERS, "olmoe"))
     options = {"usage": str(usage), "learn": False, "threads": 1, "context": 256}
     with Engine.open(model, EngineOptions(cap=4, **options)) as engine:
         slot = engine.info.plan.slot_bytes
@@ -81,7 +82,7 @@ def test_pins_and_a_warm_start_too(model: Path, layers: list[LayerTrace], tmp_pa
         pinned = engine.model.placement.pinned.copy()
         pins, *live = chat(engine, HITS_AND_PINS)
     assert pinned.sum() == 5
-    ranking = rank(counts, (0, 1))
+    ranking = rank(counts, range(LAYERS))
     parts = [
         replay(layer, "auto", 4, pinned[index], [expert for where, expert in ranking if where == index])
         for index, layer in enumerate(layers)
@@ -95,7 +96,7 @@ def test_pins_and_a_warm_start_too(model: Path, layers: list[LayerTrace], tmp_pa
 def test_the_curve_is_right_about_the_present(model: Path, tmp_path: Path, pins: int) -> None:
     """Within a point of what the same tokens really hit, though their first ones found an empty cache."""
     usage = tmp_path / "usage"
-    usage.write_bytes(format_usage(np.arange(1, 33, dtype=np.uint32).reshape(2, 16), 2, "olmoe"))
+    usage.write_bytes(format_usage(np.arange(1, 81, dtype=np.uint32).reshape(LAYERS, 16), LAYERS, "olmoe"))
     with Engine.open(model, EngineOptions(cap=5, threads=1, context=1024)) as engine:
         slot = engine.info.plan.slot_bytes
     pin = {"pin": str(usage), "pin_gb": (pins + 0.5) * slot / 1e9} if pins else {}
@@ -112,7 +113,7 @@ def test_the_curve_is_right_about_the_present(model: Path, tmp_path: Path, pins:
     here = curve.caps.index(5)
     assert curve.cap == 5
     assert abs(curve.rates["auto"][here] - rate) < 0.01
-    assert curve.bytes[here] == plan.pins + 2 * 5 * plan.slot_bytes
+    assert curve.bytes[here] == plan.pins + LAYERS * 5 * plan.slot_bytes
     for name in ("lru", "min"):
         assert list(curve.rates[name]) == sorted(curve.rates[name])
     for rates in curve.rates.values():

@@ -135,7 +135,8 @@ def test_layers_are_taken_apart(tmp_path: Path) -> None:
     layers = read_layers(TraceReader(write_trace(tmp_path / "trace", rows)))
     assert list(layers) == [1, 3]
     first = layers[1]
-    assert first.experts == 6
+    assert first.experts == layers[3].experts == 7
+    assert (first.before, [other.ids.tolist() for other in layers[3].before]) == ((), [[0, 4, 2, 5]])
     assert first.calls.tolist() == [0, 2, 3]
     assert first.rows.tolist() == [0, 1, 3, 4]
     assert first.ids.tolist() == [0, 4, 2, 5]
