@@ -118,7 +118,7 @@ def test_the_curve_is_right_about_the_present(model: Path, tmp_path: Path, pins:
         assert list(curve.rates[name]) == sorted(curve.rates[name])
     for rates in curve.rates.values():
         assert all(rate <= best + 0.02 for rate, best in zip(rates, curve.rates["min"], strict=True))
-    assert curve.rates["auto"][-1] == 1.0
+    assert curve.rates["auto"][-1] > 0.999  # where all fit, only what was never used is missed
     speeds = [speed for speed in curve.tok_s if speed is not None]
     assert speeds == sorted(speeds)
     assert len(speeds) == len(curve.caps)
