@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import EngineOptions
+from engine import Engine, EngineOptions
 from engine.checkpoint.index import Checkpoint
 from engine.convert import convert_model
 from engine.convert.check import compare
@@ -136,6 +136,12 @@ def test_a_container_whose_matrices_are_kept_in_different_ways_answers_like_its_
     found = compare(src, dst, lambda _: [list(range(1, 12))], EngineOptions(cap=2), lambda *_: None)
     assert found.kl < 0.1
     assert found.agreement > 0.5
+    logits = []
+    for cap in (1, CONFIG["num_experts"]):
+        with Engine.open(dst, EngineOptions(cap=cap)) as engine:
+            logits.append(engine.logits(list(range(1, 12))))
+            np.testing.assert_array_equal(engine.logits([1, 2, 3]), logits[-1][:3])
+    np.testing.assert_array_equal(*logits)
 
 
 def test_other_groups_start_over(tmp_path: Path) -> None:
