@@ -180,6 +180,12 @@ class Session:
                     joined[-1]["reasoning_content"] = said.thought.text
         return joined
 
+    def text_with(self, prompt: Prompt) -> str:
+        """Return all words that the engine would be given with one more prompt, for those who count them."""
+        said = self.messages if prompt.replaces is None else self.messages[: prompt.replaces]
+        words = [with_files(one.content, one.files) for one in said]
+        return "\n".join([self.settings.system, *words, with_files(prompt.text, prompt.files)])
+
     # The reply
 
     def feed(self, text: str, reasoning: str = "", before: int = 0) -> None:

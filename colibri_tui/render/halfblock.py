@@ -9,7 +9,7 @@ as a space. That leaves 25 to 155 KiB a frame, and a lookup a cell.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from rich.color import Color, ColorSystem
 from rich.console import Console
@@ -19,6 +19,10 @@ from textual.strip import Strip
 
 UPPER, LOWER = "▀", "▄"
 _EXCHANGED: Final = {UPPER: LOWER, LOWER: UPPER}
+
+
+_Ways: TypeAlias = "list[tuple[str, _Ways, int] | None]"
+"""By the index of a cell: its escape sequence, and the ways to whatever follows it."""
 
 
 class _Pen(NamedTuple):
@@ -52,28 +56,28 @@ class CellTable:
         self._system = color_system
         self._looks = looks
         self._segments = [Segment(glyph * repeat, style) for glyph, style in looks]
-        self._pens: list[_Pen | None] = [None]  # number 0: nothing is known about the terminal's pen
+        self._pens: list[_Pen | None] = [None]  # the first: nothing is known about the terminal's pen
         self._numbers: dict[_Pen, int] = {}
-        self._steps: dict[int, tuple[str, int]] = {}
+        self._ways: list[_Ways] = [[None] * len(looks)]  # for every pen, how each cell is drawn after it
         self._plain: dict[Segment, str] = {}
 
     def strip(self, row: Sequence[int], before: Sequence[Segment] = (), after: Sequence[Segment] = ()) -> Strip:
         """Return the strip of a row of indices between two margins."""
         ansi = [self._margin(segment) for segment in before]
-        steps, pen = self._steps, 0
+        append, ways, number = ansi.append, self._ways[0], 0
         for cell in row:
-            step = steps.get(pen << 8 | cell)
-            if step is None:
-                step = steps[pen << 8 | cell] = self._step(pen, cell)
-            ansi.append(step[0])
-            pen = step[1]
+            way = ways[cell]
+            if way is None:
+                way = ways[cell] = self._step(number, cell)
+            append(way[0])
+            ways, number = way[1], way[2]
         ansi += [self._margin(segment) for segment in after]
         segments = self._segments
         width = len(row) * self.repeat + sum(segment.cell_length for segment in (*before, *after))
         return CellStrip([*before, *[segments[cell] for cell in row], *after], width, "".join(ansi) + "\x1b[0m")
 
-    def _step(self, pen: int, cell: int) -> tuple[str, int]:
-        """Return the shortest way to draw a cell after a pen, and the pen's number then."""
+    def _step(self, pen: int, cell: int) -> tuple[str, _Ways, int]:
+        """Return the shortest way to draw a cell after a pen, the ways from there on, and that pen's number."""
         now = self._pens[pen]
         glyph, style = self._looks[cell]
         ways = [_draw(now, glyph * self.repeat, target) for glyph, target in self._equals(now, glyph, style)]
@@ -81,7 +85,9 @@ class CellTable:
         if then not in self._numbers:
             self._numbers[then] = len(self._pens)
             self._pens.append(then)
-        return text, self._numbers[then]
+            self._ways.append([None] * len(self._looks))
+        number = self._numbers[then]
+        return text, self._ways[number], number
 
     def _equals(self, now: _Pen | None, glyph: str, style: Style) -> list[tuple[str, _Pen]]:
         """Return the glyphs and pens that look the same as a cell."""

@@ -23,7 +23,7 @@ from colibri_tui.journal import Row
 from colibri_tui.render.looks import Looks
 from colibri_tui.screens.chat_view import ChatView
 from colibri_tui.screens.prompts import PromptsScreen
-from colibri_tui.session import Said
+from colibri_tui.session import Prompt, Said
 from colibri_tui.widgets.composer import Composer
 from colibri_tui.widgets.find_bar import FindBar
 from colibri_tui.widgets.suggestions import SuggestionList
@@ -31,6 +31,8 @@ from engine.errors import EngineError
 
 HISTORY: Final = 5000
 """Prompts that can be looked through."""
+COUNT_SECONDS: Final = 2.0
+"""A prompt waits so long for its count before it is sent all the same."""
 
 
 class ChatHabits(ChatView):
@@ -43,7 +45,9 @@ class ChatHabits(ChatView):
         super().__init__(looks, problems)
         self._sending = asyncio.Lock()
         self._count = 0  # of the draft that was counted last
-        self._unsent = 0  # prompts whose files are being read, and those behind them
+        self._unsent = 0  # prompts whose files are being read or that are counted, and those behind them
+        self._asked = 0  # prompts that were counted before they were sent
+        self._counting: dict[int, asyncio.Future[int]] = {}
 
     _editing: int | None = None  # the message that is being written anew
     _before_editing = ""  # the draft there was then
@@ -55,7 +59,7 @@ class ChatHabits(ChatView):
     def send(self, text: str) -> None:
         """Send a prompt with the files it names; it comes back if they cannot be sent."""
         self._deleting = None
-        if names(text) or self._unsent:
+        if names(text) or self._unsent or self._may_overflow(self._as_prompt(text)):
             self._unsent += 1
             self._send_later(text)
         else:
@@ -71,14 +75,46 @@ class ChatHabits(ChatView):
                 self.put_back(text)
                 self.tell(f"{error}.", "warning")
             else:
-                self._submit(text, files)
+                prompt = self._as_prompt(text, files)
+                if not self._may_overflow(prompt) or await self._fits(prompt):
+                    self._submit(text, files)
             finally:
                 self._unsent -= 1
 
+    def _as_prompt(self, text: str, files: tuple[Attachment, ...] = ()) -> Prompt:
+        return Prompt(text, files, self._editing)
+
     def _submit(self, text: str, files: tuple[Attachment, ...] = ()) -> None:
-        replaces = self._editing
+        prompt = self._as_prompt(text, files)
         self._end_editing(self._before_editing)
-        self.conductor.submit(text, files, replaces)
+        self.conductor.submit(prompt.text, prompt.files, prompt.replaces)
+
+    def _may_overflow(self, prompt: Prompt) -> bool:
+        """Whether it takes counting to know that the conversation fits: no token has less than a byte."""
+        context = self.conductor.status.context
+        return bool(context) and len(self.conductor.session.text_with(prompt).encode(errors="replace")) > context
+
+    async def _fits(self, prompt: Prompt) -> bool:
+        """Count what the engine would be given; if that is more than the context has room for, return the prompt."""
+        self._asked += 1
+        number, context = -self._asked, self.conductor.status.context
+        answer = self._counting[number] = asyncio.get_running_loop().create_future()
+        try:
+            self.conductor.count(number, self.conductor.session.text_with(prompt))
+            tokens = await asyncio.wait_for(answer, COUNT_SECONDS)
+        except TimeoutError:  # no engine to ask, or a busy one: it refuses by itself what it cannot hold
+            return True
+        finally:
+            del self._counting[number]
+        if tokens < context:
+            return True
+        self.put_back(prompt.text)
+        self.tell(
+            f"This does not fit: the conversation would have {tokens:,} tokens, and the context has room for "
+            f"{context:,}. Shorten it, begin a new conversation (Ctrl+N), or make room with /context N.",
+            "warning",
+        )
+        return False
 
     # Editing what was asked
 
@@ -326,7 +362,9 @@ class ChatHabits(ChatView):
 
     def show_count(self, number: int, tokens: int) -> None:
         """Take the answer, unless something else was written since."""
-        if number == self._count:
+        if number in self._counting:
+            self._counting[number].set_result(tokens)
+        elif number == self._count:
             self.conductor.draft_tokens = tokens
             self.state_changed()
 

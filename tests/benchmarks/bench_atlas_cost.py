@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from engine.worker_host import give_way
 from tests.benchmarks.bench_echo import PROGRAM, drain
 from tests.e2e.terminal import Terminal
 from tests.fake_engine import write_model
@@ -32,8 +33,9 @@ SIDE = b"\x02"  # Ctrl+B
 
 
 def compute(count: Synchronized[int]) -> None:
-    """Multiply without end, and count."""
-    os.nice(NICENESS)
+    """Multiply without end, and count; in a session of its own, as the engine is."""
+    os.setsid()
+    give_way(NICENESS)
     weights, row = np.ones((512, 512), np.float32), np.ones(512, np.float32)
     while True:
         for _ in range(20):
