@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .couplings import Rows
-from .policies import NEAR
+from .policies import NEAR, fill_near
 from .trace_reader import LayerTrace, linked
 
 ROOM = 4096
@@ -34,7 +34,7 @@ class RecentChoices:
         self.kept = np.zeros((layers, ROOM), np.int32)
         self.clock = np.zeros((layers, ROOM), np.uint32)
         self.count = np.zeros(layers, np.int64)
-        self.widths = np.full(layers, top_k)
+        self.widths = np.full(layers, top_k, np.int64)
 
     def read(self, layers: Sequence[int], widths: Sequence[int], experts: int) -> dict[int, LayerTrace]:
         """Traces of these layers, which choose `widths` experts a token, as far as their ends agree; by layer.
@@ -48,17 +48,8 @@ class RecentChoices:
 
     def near(self, layer: int, rows: int) -> npt.NDArray[np.int32]:
         """What the last rows of a layer chose in the layers before it, while it is computed: see `policies.note`."""
-        before = [other for other in range(layer) if self.count[other]][-NEAR:]
-        width = int(self.widths[before].max(initial=0))
-        near = np.full((rows, NEAR, width), -1, np.int32)
-        back = np.arange(-rows, 0)
-        clock = self.clock[layer, (self.count[layer] + back) % ROOM]
-        for place, other in enumerate(before, NEAR - len(before)):
-            at, wide = (self.count[other] + back) % ROOM, int(self.widths[other])
-            # A forward that was stopped left rows in the first layers alone.
-            there = (self.clock[other, at] == clock)[:, None] & (np.arange(wide) < self.kept[other, at, None])
-            ids = self.ids[other, : ROOM * wide].reshape(ROOM, wide)[at]
-            near[:, place, :wide] = np.where(there, ids, -1)
+        near = np.full((rows, NEAR, self.ids.shape[1] // ROOM), -1, np.int32)
+        fill_near(self.ids, self.kept, self.clock, self.count, self.widths, layer, near)
         return near
 
     def since(self, layer: int, width: int, count: int) -> Rows:

@@ -25,6 +25,7 @@ from numba import typeof, types
 from ... import kernels as _kernels  # noqa: F401 - decides where compiled code is kept, before any is defined
 from . import auto, dispatch
 from .dispatch import forwards, note, settle
+from .near import fill_near
 from .state import NEAR, State, zeros
 
 POLICIES: Final[dict[str, int]] = {
@@ -62,11 +63,13 @@ def compile_auto() -> None:
 def compile_policies() -> None:
     """Make sure that what a running engine calls is compiled."""
     ids, kept, flags = np.zeros((1, 1), np.int32), np.ones(1, np.int32), np.zeros(1, np.bool_)
-    near = np.zeros((1, NEAR, 1), np.int32)
+    near, counts = np.zeros((1, NEAR, 1), np.int32), np.zeros(1, np.int64)
+    clock = np.zeros((1, 1), np.uint32)
+    fill_near(ids, ids, clock, counts, counts, 0, near)
     forwards(POLICIES["auto"], make_state("auto", 1), ids, kept, near, 0, flags, flags.copy(), 1)
 
 
 __all__ = [
-    "NEAR", "POLICIES", "State", "compile_auto", "compile_policies", "forwards", "make_state", "note", "settle",
-    "state_bytes",
+    "NEAR", "POLICIES", "State", "compile_auto", "compile_policies", "fill_near", "forwards", "make_state", "note",
+    "settle", "state_bytes",
 ]  # fmt: skip
