@@ -32,7 +32,9 @@ Prompts = Sequence[Sequence[int]]
 Counters = npt.NDArray[np.int64]
 
 DISK_SECONDS = 2.0
-WARM_TOKENS = 24
+WARM_TOKENS, WARM_TURNS = 24, 12
+"""Length and number of the turns before anything is measured: two, or until it is known whether to look ahead."""
+
 FLAT = 100.0
 """The temperature for models without a tokenizer: any token is as likely as another, as in `random_prompts`. What such
 a model says by itself repeats soon, and then always needs the same experts."""
@@ -134,8 +136,10 @@ class Bench:
         tell("cold cache")
         yield self._decode(fitting[0], "cold", limits)
         tell("warming up")
-        for _ in range(2):
-            self._turn(fitting[0], WARM_TOKENS)
+        trial = self._engine.model.trial
+        for turn in range(WARM_TURNS):
+            if turn < 2 or (trial is not None and trial.under_way):
+                self._turn(fitting[0], WARM_TOKENS)
         for length in fitting:
             tell(f"prompts of {length:,} tokens")
             yield from self._both(length, limits)

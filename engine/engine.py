@@ -184,7 +184,7 @@ class Engine:
             self.board,
             self.team,
             Lossy(options.topk, options.topp),
-            Looking(options.pilot, options.pilot_by, options.looka),
+            Looking(options.pilot and not placement.holds_all, options.pilot_by, options.looka),
             self._learning.pairs.guesses,
         )
 

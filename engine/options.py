@@ -184,7 +184,7 @@ class EngineOptions:
     pin: str = "off"
     pin_gb: float | None = None
     repin: int = 0
-    pilot: bool = False
+    pilot: bool = True
     pilot_by: str | None = None
     looka: bool = False
     template: str | None = None

@@ -71,7 +71,8 @@ class Placement:
         self.slot_of = np.full((board.layers, board.experts), EMPTY, np.int32)
         self.pinned = np.zeros((board.layers, board.experts), np.bool_)
         self.reserved: list[dict[int, int]] = [{} for _ in range(board.layers)]
-        self.log = RouteLog(board.layers, 0 if cap >= board.experts else LOG_ROWS, top_k)
+        self.holds_all = cap >= board.experts  # then no policy is needed
+        self.log = RouteLog(board.layers, 0 if self.holds_all else LOG_ROWS, top_k)
         self.recent = RecentChoices(board.layers, top_k)
         self._board = board
         self._free = list(range(slots - 1, -1, -1))
@@ -93,7 +94,7 @@ class Placement:
         Returns who is to be in memory when it is over, bool [experts].
         """
         stay = held.copy()
-        if not self.log.room:  # everything fits
+        if self.holds_all:
             stay[experts] = True
             return stay
         before = self.log.take(layer, choices.ids.shape[1])

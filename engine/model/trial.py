@@ -21,8 +21,8 @@ WINDOWS = 4
 BETTER = 0.97
 """Looking ahead must save this much of the time."""
 
-PAUSE = 512
-"""Tokens from a trial to the next."""
+SOONEST, LATEST = 512, 8192
+"""Tokens from a trial to the next: doubled each time the choice is confirmed."""
 
 
 class Looking(NamedTuple):
@@ -55,6 +55,13 @@ class Trial:
         self._times: dict[Foreseer, list[float]] = {way: [] for way in self._ways}
         self._count = 0
         self._resting = 0
+        self._pause = SOONEST
+        self._chosen: Foreseer | None = None  # by the last trial
+
+    @property
+    def under_way(self) -> bool:
+        """Whether the ways are being tried just now."""
+        return not self._resting
 
     def note(self, seconds: float) -> None:
         """A token took so long."""
@@ -77,5 +84,7 @@ class Trial:
         best = min(took, key=took.__getitem__)
         self.gain = 1 - took[best] / without
         self.by = best if took[best] < BETTER * without else Foreseer.NONE
+        self._pause = min(2 * self._pause, LATEST) if self.by == self._chosen else SOONEST
+        self._chosen = self.by
         self._times = {way: [] for way in self._ways}
-        self._count, self._resting = 0, PAUSE
+        self._count, self._resting = 0, self._pause

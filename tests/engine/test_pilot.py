@@ -12,7 +12,7 @@ import pytest
 from engine import Engine, EngineOptions, Token, Turn
 from engine.board import Counter, Foreseer
 from engine.experts.placement import EMPTY
-from engine.model.trial import PAUSE, WINDOW, WINDOWS, Looking, Trial
+from engine.model.trial import SOONEST, WINDOW, WINDOWS, Looking, Trial
 from tests.oracle.cases import CASES
 from tests.oracle.checkpoints import write
 
@@ -123,7 +123,7 @@ def test_a_trial_keeps_what_is_faster() -> None:
         run(trial, seconds, TRIAL)
         assert trial.by is expected
         assert trial.gain == pytest.approx(1 - with_)
-        for _ in range(PAUSE - 1):
+        for _ in range(SOONEST - 1):
             trial.note(1.0)
             assert trial.by is expected
     assert Trial(WAYS).gain is None
@@ -137,10 +137,22 @@ def test_a_trial_of_several_ways_keeps_the_best(best: Foreseer) -> None:
     assert trial.by is best
     assert trial.gain == pytest.approx(0.2)
     # Times change: after the rest it is tried anew.
-    run(trial, {**seconds, best: 1.5}, PAUSE + 2 * TRIAL)
+    run(trial, {**seconds, best: 1.5}, SOONEST + 2 * TRIAL)
     assert trial.by not in (best, Foreseer.NONE)
-    run(trial, dict.fromkeys(seconds, 1.0), PAUSE + 2 * TRIAL)
+    run(trial, dict.fromkeys(seconds, 1.0), SOONEST + 2 * TRIAL)
     assert trial.by is Foreseer.NONE
+
+
+def test_a_choice_that_is_confirmed_is_tried_less_often() -> None:
+    trial = Trial([Foreseer.PAIRS])
+    seconds = {Foreseer.NONE: 1.0, Foreseer.PAIRS: 0.5}
+    for rest in (SOONEST, 2 * SOONEST, 4 * SOONEST):
+        run(trial, seconds, TRIAL)
+        assert not trial.under_way
+        run(trial, seconds, rest - 1)
+        assert not trial.under_way
+        run(trial, seconds, 1)
+        assert trial.under_way
 
 
 def test_the_first_token_after_a_change_does_not_count() -> None:
