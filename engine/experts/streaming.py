@@ -74,6 +74,8 @@ class Streamer:
                 and self._begin(layer, experts, missing[0], claimed, ready)
             ):
                 missing.popleft()
+            if coming is not None and not missing:  # what finds no slot yet is tried again below
+                self._pilot.guess(*coming)
             stay = placement.settle(layer, experts, choices, held)
             needed = np.zeros_like(held)
             needed[experts] = True
@@ -87,7 +89,7 @@ class Streamer:
                 while missing and self._begin(layer, experts, missing[0], claimed, ready):
                     missing.popleft()
                 if coming is not None and not missing:
-                    self._pilot.guess(coming.layer, coming.experts, coming.spare)
+                    self._pilot.guess(*coming)
                     coming = None
                 if ready:
                     compute(ready)
