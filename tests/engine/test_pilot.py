@@ -55,7 +55,7 @@ def answer(engine: Engine, tokens: int = 60) -> tuple[list[int], Turn]:
 
 
 def test_guesses_change_neither_tokens_nor_hits(model: Path, ahead: Engine) -> None:
-    with Engine.open(model, EngineOptions(cap=4, threads=1, context=256)) as engine:
+    with Engine.open(model, EngineOptions(cap=4, threads=1, context=256, pilot=False)) as engine:
         known, turn = answer(engine)
         free = len(engine.model.placement._free)
     for _ in range(10):
@@ -73,7 +73,7 @@ def test_guesses_change_neither_tokens_nor_hits(model: Path, ahead: Engine) -> N
 
 
 def test_turns_hit_alike(model: Path, ahead: Engine) -> None:
-    with Engine.open(model, EngineOptions(cap=4, threads=1, context=256)) as engine:
+    with Engine.open(model, EngineOptions(cap=4, threads=1, context=256, pilot=False)) as engine:
         plain = [answer(engine)[1] for _ in range(2)]
     looked = [answer(ahead)[1] for _ in range(2)]  # pairs are known from the second on
     assert [turn.hits for turn in looked] == [turn.hits for turn in plain]
@@ -84,7 +84,7 @@ def test_turns_hit_alike(model: Path, ahead: Engine) -> None:
 
 
 def test_recall_is_counted(model: Path) -> None:
-    with Engine.open(model, EngineOptions(cap=4, threads=1, context=256, looka=True)) as engine:
+    with Engine.open(model, EngineOptions(cap=4, threads=1, context=256, looka=True, pilot=False)) as engine:
         answer(engine, 41)
         assert engine.board.counters[Counter.PAIRS_WANTED] == 0  # nothing is known yet
         answer(engine, 41)
