@@ -1,7 +1,8 @@
 """The system's clipboard, by its own programs where there are any.
 
 Terminals take OSC 52 as well, but some drop it without a word, and over ssh it is the only way. So both are tried, and
-the reader is told which one it was.
+the reader is told which one it was. tmux drops it as well unless it is told otherwise, but has a command that both keeps
+the text in its own buffers and hands it to the terminal outside.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ def _program() -> list[str] | None:
         choices.append(["wl-copy"])
     if os.environ.get("DISPLAY"):
         choices += [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "--input"]]
+    if os.environ.get("TMUX"):
+        choices.append(["tmux", "load-buffer", "-w", "-"])
     return next((command for command in choices if shutil.which(command[0])), None)
 
 

@@ -11,7 +11,8 @@ def desktop(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("DISPLAY", ":0")
-    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    for name in ("WAYLAND_DISPLAY", "TMUX"):
+        monkeypatch.delenv(name, raising=False)
     return tmp_path
 
 
@@ -49,3 +50,19 @@ def test_without_a_session_there_is_none(desktop, monkeypatch):
     monkeypatch.delenv("DISPLAY")
     program(desktop, "xclip", "exit 0")
     assert clipboard.copy("text") is None
+
+
+def test_within_tmux_the_text_is_in_its_buffers(desktop, monkeypatch):
+    monkeypatch.delenv("DISPLAY")
+    monkeypatch.setenv("TMUX", "/tmp/tmux-0/default,1,0")
+    program(desktop, "tmux", f'echo "$@" > {desktop}/told; cat > {desktop}/taken')
+    assert clipboard.copy("text") == "tmux"
+    assert (desktop / "told").read_text() == "load-buffer -w -\n"
+    assert (desktop / "taken").read_text() == "text"
+
+
+def test_the_desktops_clipboard_comes_before_tmux(desktop, monkeypatch):
+    monkeypatch.setenv("TMUX", "/tmp/tmux-0/default,1,0")
+    program(desktop, "xclip", "cat > /dev/null")
+    program(desktop, "tmux", "cat > /dev/null")
+    assert clipboard.copy("text") == "xclip"
