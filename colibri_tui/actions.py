@@ -57,6 +57,14 @@ COMMANDS = (
         palette=False,
     ),
     Command(
+        "back",
+        "Back",
+        "While nothing runs: leave an edit, a marked message, a pane; back to the composer",
+        "escape",
+        footer="Back",
+        palette=False,
+    ),
+    Command(
         "interrupt",
         "Interrupt",
         "Stop the answer; when idle, clear the draft; twice quits",

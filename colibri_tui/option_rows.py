@@ -59,14 +59,19 @@ def value_text(knob: Knob, value: Any) -> str:
     return str(value)
 
 
+def _number(value: float) -> str:
+    """Return a bound in digits that everybody reads."""
+    return f"{value:,.0f}" if value >= 1e6 else f"{value:g}"
+
+
 def range_text(knob: Knob) -> str:
     """Return what the option may be."""
     words = [*knob.choices]
     if knob.kind in ("int", "float"):
         unit = _UNITS.get(knob.name, "")
         kind = "a whole number" if knob.kind == "int" else "a number"
-        low = f" from {knob.low:g}" if knob.low is not None else ""
-        high = f" to {knob.high:g}" if knob.high is not None else ""
+        low = f" from {_number(knob.low)}" if knob.low is not None else ""
+        high = f" to {_number(knob.high)}" if knob.high is not None else ""
         words.append(f"{kind}{low}{high}{unit}")
     elif knob.kind == "path":
         words.append("a file")

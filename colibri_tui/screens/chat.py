@@ -142,22 +142,27 @@ class ChatScreen(ChatTuning):
         await self.run_action(message.key)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Stop exists only while there is something to stop or to leave."""
+        """Esc stops while there is something to stop; else it leaves what there is to leave. It never does both."""
+        busy = self.conductor.answering or bool(self.conductor.session.queue)
         if action == "stop":
-            busy = self.conductor.answering or bool(self.conductor.session.queue)
-            return busy or self.has_class("-enlarged") or self.is_editing or self.transcript.chosen is not None
+            return busy
+        if action == "back":
+            inside = self.is_editing or self.transcript.chosen is not None or self.has_class("-enlarged")
+            return not busy and (inside or not self.composer.has_focus)
         return True
 
     def action_stop(self) -> None:
-        """Stop the answer; else leave an edit, a marked message, or an enlarged pane."""
-        if self.conductor.answering or self.conductor.session.queue:
-            self.conductor.stop()
-        elif self.is_editing:
+        """Stop the answer."""
+        self.conductor.stop()
+
+    def action_back(self) -> None:
+        """Leave an edit, a marked message, an enlarged pane, or whatever has the focus instead of the composer."""
+        if self.is_editing:
             self.leave_editing()
         elif self.transcript.unchoose():
             self.refresh_bindings()
-        else:
-            self.leave_enlarged()
+        elif not self.leave_enlarged():
+            self.composer.focus()
 
     async def action_interrupt(self) -> None:
         """Copy what is selected; else stop the answer; else clear the draft; twice, and nothing between, quit."""
@@ -241,7 +246,9 @@ class ChatScreen(ChatTuning):
 
     def action_reasoning(self) -> None:
         """Show what models thought before their answers, or a line for it."""
-        self.transcript.toggle_reasoning()
+        shown = self.transcript.toggle_reasoning()
+        if not self.transcript.last_reasoning():
+            self.notify(f"Reasoning is {'shown' if shown else 'one line'} from now on; there is none here yet")
 
     def action_copy_reasoning(self) -> None:
         """Copy what was thought before the last answer."""
@@ -258,6 +265,7 @@ class ChatScreen(ChatTuning):
         """Keep it for the next start."""
         super().layout_changed()
         self.remember()
+        self.call_after_refresh(self.write_on)
 
     # What widgets say
 

@@ -8,6 +8,7 @@ from typing import Final, Literal, get_args
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.events import Key, Paste
 from textual.getters import query_one
 from textual.widgets import Static
 
@@ -63,6 +64,29 @@ class ChatView(EngineView):
             yield PaneColumn(looks, id="side")
         yield StatusLine(glyphs, id="status")
         yield KeysFooter(compact=True, show_command_palette=False)
+
+    # Writing
+
+    def write_on(self) -> None:
+        """Let the composer hear the keys again when what heard them has gone."""
+        gone = self.focused is None or not self.focused.region
+        if gone and not self.has_class("-enlarged"):
+            self.composer.focus()
+
+    def on_key(self, event: Key) -> None:
+        """Take what is typed while a pane has the focus and has no use for it: nothing written is lost."""
+        if event.is_printable and event.character and event.key not in self.active_bindings:
+            self._write(event, event.character)
+
+    def on_paste(self, event: Paste) -> None:
+        """The same for a paste."""
+        self._write(event, event.text)
+
+    def _write(self, event: Key | Paste, text: str) -> None:
+        if not self.composer.has_focus and not self.has_class("-enlarged"):
+            event.stop()
+            self.composer.focus()
+            self.composer.post_message(Paste(text))
 
     def report(self, line: str) -> None:
         """Tell an error above this conversation and the next ones; called in any thread."""

@@ -258,6 +258,8 @@ class PracticeScreen(ModalScreen[bool]):
 
     def _choices(self) -> str:
         """Return the line about the history, against what pins need."""
+        if self._sample is None:
+            return ""  # the engine starts: nothing is known
         count, glyphs = self._selections, self._looks.glyphs
         bar = meter(min(count / SELECTIONS_MIN, 1.0), METER, glyphs.bar, glyphs.bar_rest)
         if count < SELECTIONS_MIN:

@@ -141,11 +141,12 @@ class Transcript(Widget):
         found = [self._tail.message] if self._tail is not None else []
         return next((said.reasoning.strip() for said in (*found, *reversed(self._messages)) if said.reasoning), "")
 
-    def toggle_reasoning(self) -> None:
-        """Show the reasoning of all answers, or a line for each."""
+    def toggle_reasoning(self) -> bool:
+        """Show the reasoning of all answers, or a line for each; return whether it is shown now."""
         self._opened = not self._opened
         for view in self._log.query_children(MessageView):
             view.open_reasoning(self._opened)
+        return self._opened
 
     def code_blocks(self) -> list[str]:
         """Return the pieces of code in all answers as they were written, the newest last."""

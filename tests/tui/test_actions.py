@@ -10,6 +10,7 @@ from colibri_tui.screens.chat import ChatScreen
 def test_no_name_or_key_has_two_meanings():
     names = Counter(name for command in COMMANDS for name in command.slash)
     keys = Counter(command.key for command in COMMANDS if command.key)
+    assert keys.pop("escape") == 2, "stop and back: see the test of check_action"
     assert max(names.values()) == max(keys.values()) == 1
 
 

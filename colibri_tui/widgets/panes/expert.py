@@ -43,7 +43,7 @@ class ExpertPane(TextPane):
         """Return a line a subject."""
         cursor, sample = scene.selection.expert, scene.sample
         if cursor is None or cursor[0] >= len(sample.layers) or cursor[1] >= sample.heat.shape[1]:
-            return [Content.styled("choose an expert in the atlas: arrows or a click", "$text-muted")]
+            return [Content.styled("choose an expert in the atlas (F2): arrows or a click", "$text-muted")]
         layer, expert = cursor
         if sample.tier[layer, expert] == Tier.NONE:
             return [Content.styled(f"layer {sample.layers[layer]} has no expert {expert}", "$text-muted")]

@@ -4,6 +4,7 @@ import gc
 import json
 
 import pytest
+from textual.events import Paste
 from textual.widgets._footer import FooterKey
 
 from colibri_tui import paths
@@ -250,3 +251,62 @@ async def test_keys_that_left_the_footer_are_let_go(scripted):
         gc.collect()
         keys = [thing for thing in gc.get_objects() if isinstance(thing, FooterKey) and thing._parent is None]
         assert len(keys) <= len(app.screen.query(FooterKey)), "those of one generation may be on their way out"
+
+
+class TestWritingIsNeverLost:
+    """Whatever has the focus, what is written goes into the composer."""
+
+    async def test_letters_that_a_pane_has_no_use_for(self, scripted):
+        app = scripted()
+        async with app.run_test(size=(120, 40)) as pilot:
+            await answered(pilot)
+            chat(app).side.atlas.focus()
+            await pilot.press("t", *"why so")
+            await pilot.pause()
+            assert chat(app).composer.text == "why so", "t is the atlas' own key"
+            assert chat(app).composer.has_focus
+
+    async def test_a_paste(self, scripted):
+        app = scripted()
+        async with app.run_test(size=(120, 40)) as pilot:
+            await answered(pilot)
+            atlas = chat(app).side.atlas
+            atlas.focus()
+            await pilot.pause()
+            atlas.post_message(Paste("two\\nlines"))
+            await pilot.pause()
+            assert chat(app).composer.text == "two\\nlines"
+
+    async def test_after_the_pane_that_heard_the_keys_was_hidden(self, scripted):
+        app = scripted()
+        async with app.run_test(size=(120, 40)) as pilot:
+            await answered(pilot)
+            tiers = chat(app).side.pane("tiers")
+            tiers.focus()
+            await pilot.pause()
+            await pilot.click(tiers, offset=(tiers.region.width - 2, 0))
+            await pilot.pause()
+            assert "tiers" not in names(app)
+            assert chat(app).composer.has_focus
+
+    async def test_escape_leads_back(self, scripted):
+        app = scripted()
+        async with app.run_test(size=(120, 40)) as pilot:
+            await answered(pilot)
+            chat(app).side.atlas.focus()
+            await pilot.press("escape")
+            assert chat(app).composer.has_focus
+
+
+async def test_escape_is_told_as_what_it_does(scripted):
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await answered(pilot)
+        assert "esc" not in on_screen(app).splitlines()[-1]
+        await pilot.press("f3")
+        await pilot.pause()
+        assert "esc Back" in on_screen(app).splitlines()[-1]
+        chat(app).conductor.submit("Again")
+        await pilot.pause()
+        assert "esc Stop" in on_screen(app).splitlines()[-1]
+        assert "Back" not in on_screen(app).splitlines()[-1]
