@@ -106,6 +106,10 @@ class ColibriApp(App[int]):
         filters = super().get_line_filters()
         return [*filters, self._ascii_filter] if self._glyphs is ASCII else filters
 
+    def get_key_display(self, binding: Binding) -> str:
+        """Return a key's name for the footer: in words where its symbol cannot be drawn."""
+        return "enter" if binding.key == "enter" and self._glyphs is ASCII else super().get_key_display(binding)
+
     @property
     def _glyphs(self) -> Glyphs:
         wanted = self._launch.settings.ascii

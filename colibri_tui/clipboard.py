@@ -1,8 +1,8 @@
 """The system's clipboard, by its own programs where there are any.
 
 Terminals take OSC 52 as well, but some drop it without a word, and over ssh it is the only way. So both are tried, and
-the reader is told which one it was. tmux drops it as well unless it is told otherwise, but has a command that both keeps
-the text in its own buffers and hands it to the terminal outside.
+the reader is told which one it was. tmux drops it as well unless it is told otherwise, but has a command that keeps the
+text in its own buffers and hands it to the terminal outside.
 """
 
 from __future__ import annotations

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from typing import Final
 
 import click
 
@@ -21,6 +23,9 @@ from .demo import model_folder
 from .options import NAME
 from .output import Progress, TextOutput
 from .run import stopping
+
+TWICE_SECONDS: Final = 1.5
+"""Ctrl+C twice within this time, while nothing is answered, ends the program."""
 
 
 def run_plain(start: Launch) -> int:
@@ -48,6 +53,15 @@ def _lines() -> Iterator[str]:
         return
     with suppress(ImportError):
         import readline  # noqa: F401 - gives input() editing and a history
+    interrupted = -TWICE_SECONDS
     with suppress(EOFError):
         while True:
-            yield input("> ")
+            try:
+                line = input("> ")
+            except KeyboardInterrupt:  # meant for an answer that has just ended, perhaps
+                if time.monotonic() - interrupted < TWICE_SECONDS:
+                    raise
+                interrupted = time.monotonic()
+                click.echo("\nCtrl+C again, Ctrl+D or /quit ends.")
+            else:
+                yield line

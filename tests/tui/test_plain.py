@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from colibri_tui import paths
 from colibri_tui.cli import main
+from colibri_tui.commands import plain as plain_command
 from colibri_tui.conversations import Conversations
 from colibri_tui.journal import Journal
 from colibri_tui.plain import PlainChat
@@ -148,3 +150,37 @@ def test_the_program_runs_without_a_terminal(tmp_path, how):
 def test_a_model_must_be_named(capsys):
     assert main(["--plain"], factory=FACTORY) == 1
     assert "which model?" in capsys.readouterr().err
+
+
+class TestInterruptedPrompt:
+    """Ctrl+C meets a prompt where an answer has just ended."""
+
+    @pytest.fixture
+    def typed(self, monkeypatch):
+        """Play what is typed, and at which second; a KeyboardInterrupt is Ctrl+C. Return the lines there were."""
+
+        def lines(*events: tuple[float, str | type[BaseException]]) -> Iterator[str]:
+            left = list(events)
+
+            def read(_prompt: str) -> str:
+                second, what = left.pop(0)
+                monkeypatch.setattr("colibri_tui.commands.plain.time.monotonic", lambda: second)
+                if isinstance(what, str):
+                    return what
+                raise what
+
+            monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+            monkeypatch.setattr("builtins.input", read)
+            return plain_command._lines()
+
+        return lines
+
+    def test_once_goes_on(self, typed, capsys):
+        lines = typed((0, "one"), (5, KeyboardInterrupt), (9, KeyboardInterrupt), (12, "two"), (13, EOFError))
+        assert list(lines) == ["one", "two"]
+        assert capsys.readouterr().out.count("Ctrl+C again, Ctrl+D or /quit ends.") == 2
+
+    def test_twice_ends(self, typed):
+        lines = typed((5, KeyboardInterrupt), (6, KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            list(lines)

@@ -46,6 +46,7 @@ class TestRows:
     @pytest.mark.parametrize("knob", KNOBS, ids=lambda knob: knob.name)
     def test_every_option_can_be_told(self, knob):
         assert range_text(knob)
+        assert "e+" not in range_text(knob), "a number that everybody reads"
         assert value_text(knob, getattr(EngineOptions(), knob.name))
 
     def test_values_are_written_as_one_types_them(self):
