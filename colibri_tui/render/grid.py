@@ -107,9 +107,10 @@ def heat_levels(uses: npt.NDArray[np.float64]) -> Shades:
     top = max(float(uses.max()), COOL_TOP)
     low = min(float(uses[used].min()), top / LEAST_SPAN)
     steps = np.geomspace(low, top, HEAT_LEVELS)[1:-1]
-    levels = np.searchsorted(steps, uses, side="right") + 1
-    levels[~used] = 0
-    return levels.astype(np.uint8)
+    levels = used.astype(np.uint8)
+    for step in steps:  # so few that comparing is faster than searching
+        levels += uses >= step
+    return levels
 
 
 def heat_shades(heat: npt.NDArray[np.uint32], tier: npt.NDArray[np.uint8], grid: Grid) -> Shades:

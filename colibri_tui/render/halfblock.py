@@ -3,14 +3,17 @@
 A frame of 76 layers x 256 experts is almost 10 000 cells. Building a style for each takes 200 ms, and a whole escape
 sequence for each makes 380 KiB. Here every cell that can follow another is worked out once: which glyph needs the
 fewest new colours. A cell of two halves may be drawn as an upper half, as a lower half with its colours exchanged, or
-as a space. That leaves 25 to 155 KiB a frame, and a lookup a cell.
+as a space. That leaves 25 to 155 KiB a frame, and a lookup a cell; and as a token changes one cell in ten, what is
+written over the frame before is a tenth of that again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 from rich.color import Color, ColorSystem
 from rich.console import Console
 from rich.segment import Segment
@@ -34,17 +37,33 @@ class _Pen(NamedTuple):
 
 
 class CellStrip(Strip):
-    """A strip whose escape sequences are known already. Cutting it gives ordinary strips."""
+    """A row of cells between two margins, worked out when somebody wants it: most rows change again before.
 
-    __slots__ = ["_ansi"]
+    Drawn whole it is escape sequences; who cuts it gets ordinary strips.
+    """
 
-    def __init__(self, segments: Iterable[Segment], cell_length: int, ansi: str) -> None:
-        super().__init__(segments, cell_length)
-        self._ansi = ansi
+    __slots__ = ["_after", "_before", "_row", "_table"]
+
+    def __init__(
+        self, table: CellTable, row: Sequence[int], before: Sequence[Segment], after: Sequence[Segment]
+    ) -> None:
+        width = len(row) * table.repeat + sum(segment.cell_length for segment in (*before, *after))
+        super().__init__((), width)
+        self._table, self._row, self._before, self._after = table, row, before, after
+        del self._segments  # from now on `__getattr__` is asked for them
+
+    def __getattr__(self, name: str) -> list[Segment]:
+        """Return the segments when they are asked for first."""
+        if name != "_segments":
+            raise AttributeError(name)
+        self._segments = [*self._before, *self._table.segments(self._row), *self._after]
+        return self._segments
 
     def render(self, console: Console) -> str:
         """Return the escape sequences, for the colour system the table was made for."""
-        return self._ansi
+        if self._render_cache is None:
+            self._render_cache = self._table.ansi(self._row, self._before, self._after)
+        return self._render_cache
 
 
 class CellTable:
@@ -63,21 +82,50 @@ class CellTable:
 
     def strip(self, row: Sequence[int], before: Sequence[Segment] = (), after: Sequence[Segment] = ()) -> Strip:
         """Return the strip of a row of indices between two margins."""
-        ansi = [self._margin(segment) for segment in before]
-        append, ways, number = ansi.append, self._ways[0], 0
+        return CellStrip(self, row, before, after)
+
+    def segments(self, row: Sequence[int]) -> list[Segment]:
+        """Return one segment a cell."""
+        return [self._segments[cell] for cell in row]
+
+    def ansi(self, row: Sequence[int], before: Sequence[Segment], after: Sequence[Segment]) -> str:
+        """Return the escape sequences of a whole row."""
+        parts = [self._margin(segment) for segment in before]
+        append, ways, number = parts.append, self._ways[0], 0
         for cell in row:
-            way = ways[cell]
-            if way is None:
-                way = ways[cell] = self._step(number, cell)
+            way = ways[cell] or self._step(ways, number, cell)
             append(way[0])
             ways, number = way[1], way[2]
-        ansi += [self._margin(segment) for segment in after]
-        segments = self._segments
-        width = len(row) * self.repeat + sum(segment.cell_length for segment in (*before, *after))
-        return CellStrip([*before, *[segments[cell] for cell in row], *after], width, "".join(ansi) + "\x1b[0m")
+        parts += [self._margin(segment) for segment in after]
+        return "".join(parts) + "\x1b[0m"
 
-    def _step(self, pen: int, cell: int) -> tuple[str, _Ways, int]:
-        """Return the shortest way to draw a cell after a pen, the ways from there on, and that pen's number."""
+    def changes(self, cells: npt.NDArray[np.uint8], where: npt.NDArray[np.bool_], x: int, y: int) -> str:
+        """Return the escape sequences that draw some cells of a picture whose first cell is at a place of the terminal.
+
+        cells, where: [rows, columns]; x, y from 0.
+        """
+        rows, columns = np.nonzero(where)
+        parts: list[str] = []
+        append, ways, number = parts.append, self._ways[0], 0
+        line, follows = -1, 0
+        for row, column, cell in zip(rows.tolist(), columns.tolist(), cells[where].tolist(), strict=True):
+            if row != line:
+                line = row
+                append(f"\x1b[{y + row + 1};{x + column * self.repeat + 1}H")
+            elif column != follows:
+                append(f"\x1b[{(column - follows) * self.repeat}C")
+            follows = column + 1
+            way = ways[cell] or self._step(ways, number, cell)
+            append(way[0])
+            ways, number = way[1], way[2]
+        return "".join(parts) + "\x1b[0m" if parts else ""
+
+    def beside(self, segments: Sequence[Segment], x: int, y: int) -> str:
+        """Return the escape sequences that draw a margin at a place of the terminal, x and y from 0."""
+        return "".join((f"\x1b[{y + 1};{x + 1}H", *(self._margin(segment) for segment in segments), "\x1b[0m"))
+
+    def _step(self, ways_on: _Ways, pen: int, cell: int) -> tuple[str, _Ways, int]:
+        """Note and return how a cell is drawn shortest after a pen, the ways from there on, and that pen's number."""
         now = self._pens[pen]
         glyph, style = self._looks[cell]
         ways = [_draw(now, glyph * self.repeat, target) for glyph, target in self._equals(now, glyph, style)]
@@ -87,7 +135,8 @@ class CellTable:
             self._pens.append(then)
             self._ways.append([None] * len(self._looks))
         number = self._numbers[then]
-        return text, self._ways[number], number
+        way = ways_on[cell] = text, self._ways[number], number
+        return way
 
     def _equals(self, now: _Pen | None, glyph: str, style: Style) -> list[tuple[str, _Pen]]:
         """Return the glyphs and pens that look the same as a cell."""

@@ -26,13 +26,15 @@ class Frame:
     shares: npt.NDArray[np.int16]
     bars: npt.NDArray[np.int8]
 
-    def changed_rows(self, before: Frame | None) -> list[int]:
-        """Return the rows that differ from an earlier frame; all of them if it had another shape."""
-        if before is None or before.cells.shape != self.cells.shape:
-            return list(range(len(self.cells)))
-        changed = (self.cells != before.cells).any(axis=1) | (self.shares != before.shares)
-        changed |= (self.bars != before.bars).any(axis=1)
-        return [int(row) for row in np.flatnonzero(changed)]
+    def changed_cells(self, before: Frame) -> npt.NDArray[np.bool_]:
+        """Return which cells differ from an earlier frame of the same shape, [rows, columns]."""
+        changed: npt.NDArray[np.bool_] = self.cells != before.cells
+        return changed
+
+    def changed_margins(self, before: Frame) -> npt.NDArray[np.bool_]:
+        """Return at which rows the share or the hit bar differ from an earlier frame of the same shape, [rows]."""
+        changed: npt.NDArray[np.bool_] = (self.shares != before.shares) | (self.bars != before.bars).any(axis=1)
+        return changed
 
 
 def draw(sample: Sample, grid: Grid, view: View, order: npt.NDArray[np.intp] | None, bar: int = 0) -> Frame:

@@ -1,7 +1,8 @@
 """Every expert of every layer, live: how often it was chosen, where it lies, and which ones fire now.
 
-The widget draws whole rows from prebuilt tables (`render.halfblock`) and asks only for rows that changed
-to be repainted. It has no border or padding, so that its strips reach the terminal uncut.
+The widget draws from prebuilt tables (`render.halfblock`). Cells that changed are written over the last picture where
+that can be done; else the rows they are in are repainted. It has no border or padding, so that its strips reach the
+terminal uncut.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.strip import Strip
 
@@ -36,6 +37,7 @@ from colibri_tui.render.picture import (
 from colibri_tui.render.shades import Place, View
 from colibri_tui.telemetry import Sample
 from colibri_tui.widgets.atlas_cursor import AtlasCursor
+from colibri_tui.widgets.overwrite import overwrite, place_of
 
 LABELS_FROM = 24
 """Layer numbers stand at the left edge from this many columns on."""
@@ -84,8 +86,10 @@ class Atlas(AtlasCursor, can_focus=True):
         self._note = ""
         self._words = Style()
         self._left: list[list[Segment]] = []
+        self._right: list[list[Segment]] = []
         self._space = 0
         self._top = 0
+        self._laid_out = Size()
         self._strips: list[Strip] = []
 
     @property
@@ -169,7 +173,7 @@ class Atlas(AtlasCursor, can_focus=True):
 
     def _rebuild(self) -> None:
         """Compute layout, tables and every row; repaint all."""
-        width, height = self.size
+        width, height = self._laid_out = self.size
         self._grid = self._table = self._frame = self._marked = None
         self._words = self._muted()
         self._top = 1 if height >= FRAMED_FROM else 0
@@ -184,6 +188,7 @@ class Atlas(AtlasCursor, can_focus=True):
             cells = self._looks.cells(self.view, ground, half=self._grid.half)
             self._table = CellTable(cells, self._grid.repeat, self._looks.color_system)
             self._left = self._left_of(self._grid, sample)
+            self._right = [[]] * self._grid.rows
             self._space = width - self._labels(sample) - self._grid.width
             self._strips = [Strip.blank(width, self._words)] * height
             if self._top:
@@ -199,26 +204,54 @@ class Atlas(AtlasCursor, can_focus=True):
         if self.ranked and self._order is None:
             self._order = rank_order(self._sample.heat)
         bar = HIT_BAR if self.size.width >= HIT_BARS_FROM else 0
-        frame = self._picture(self._sample, self._grid, bar)
-        rows = frame.changed_rows(self._frame)
+        before, frame = self._frame, self._picture(self._sample, self._grid, bar)
         self._frame = frame
+        if before is None:
+            cells, margins = np.ones(frame.cells.shape, np.bool_), np.ones(len(frame.cells), np.bool_)
+        else:
+            cells, margins = frame.changed_cells(before), frame.changed_margins(before)
         cell = self._cursor_cell()
         marked = cell[0] if cell else None
-        rows = sorted({*rows, *(row for row in (self._marked, marked) if row is not None)})
+        special = {row for row in (self._marked, marked) if row is not None}
         self._marked = marked
-        for row in rows:
-            after = self._right_of(row, frame)
-            cells = frame.cells[row].tolist()
-            if cell is not None and row == marked:
-                self._strips[self._top + row] = self._with_cursor(cells, cell[1], self._left[row], after)
-            else:
-                self._strips[self._top + row] = self._table.strip(cells, self._left[row], after)
-        if rows:
+        plain = sorted({*np.flatnonzero(cells.any(axis=1) | margins).tolist()} - special)
+        for row in np.flatnonzero(margins).tolist():
+            self._right[row] = self._right_of(row, frame)
+        for row in plain:
+            self._strips[self._top + row] = self._table.strip(
+                frame.cells[row].tobytes(), self._left[row], self._right[row]
+            )
+        for row in special:
+            column = cell[1] if cell is not None and row == marked else None
+            self._strips[self._top + row] = self._with_cursor(frame.cells[row].tobytes(), column, row)
+        if before is not None and plain and self._overwrite(frame, cells, margins, special):
+            plain = []
+        if rows := sorted({*plain, *special}):
             self.refresh(*self._regions(rows))
 
-    def _with_cursor(self, cells: list[int], column: int, left: list[Segment], right: list[Segment]) -> Strip:
-        """Return a row with the cursor in it, as an ordinary strip."""
+    def _overwrite(
+        self, frame: Frame, cells: npt.NDArray[np.bool_], margins: npt.NDArray[np.bool_], special: set[int]
+    ) -> bool:
+        """Write what changed over the picture on the terminal, but for special rows; return whether that was done."""
         assert self._table is not None
+        assert self._grid is not None
+        assert self._sample is not None
+        if (at := place_of(self, self._laid_out)) is None:
+            return False
+        cells[list(special)] = margins[list(special)] = False
+        left, top = at.x + self._labels(self._sample), at.y + self._top
+        texts = [self._table.changes(frame.cells, cells, left, top)]
+        right = left + self._grid.width
+        texts += [self._table.beside(self._right[row], right, top + row) for row in np.flatnonzero(margins).tolist()]
+        overwrite(self, "".join(texts))
+        return True
+
+    def _with_cursor(self, cells: bytes, column: int | None, row: int) -> Strip:
+        """Return a row with the cursor in a column, as an ordinary strip; without one if it has just left the row."""
+        assert self._table is not None
+        left, right = self._left[row], self._right[row]
+        if column is None:
+            return self._table.strip(cells, left, right)
         repeat = self._table.repeat
         mark = "X" if repeat == 1 else f"[{' ' * (repeat - 2)}]"
         _, _, ground, ink = self.colors
