@@ -6,7 +6,8 @@ FOLLOWERS of them, so an expert that became frequent lately is not forgotten at 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ FOLLOWERS = 16
 DISTANCES = 2
 ROOM = 64
 COUNT_MAX = int(np.iinfo(np.uint32).max)
+_ORDER_BITS = 29
 
 Ints = npt.NDArray[np.int64]
 
@@ -58,33 +60,46 @@ class Couplings:
         seen[pairs[::-1]] = np.arange(len(pairs))[::-1]  # the last one stands, that is the first
         self._add(layer, distance, counts, seen.reshape(self.experts, -1))
 
-    def take(self, lines: Iterable[PairLine], layers: frozenset[int], *, add: bool = False) -> int:
-        """Take over what a file says: its counts replace those that are known, or with `add` come on top of them.
+    def take(self, lines: Iterable[PairLine], layers: frozenset[int]) -> int:
+        """Take over what a file says, knowing nothing yet. Of an expert that is listed twice, the last line counts.
 
         layers: those that have a router. Returns how many followers were left out because the model has no such layer
         or expert.
         """
         left_out = 0
+        said: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
         for line in lines:
             fitting = [(e, n) for e, n in line.followers if e < self.experts and n > 0]
             fits = line.expert < self.experts and {line.layer, line.layer + line.distance} <= layers
             left_out += len(line.followers) - len(fitting) * fits
             if fits and fitting:
-                self._take(line, fitting, add)
+                said[line.layer, line.distance - 1, line.expert] = fitting
+        if said:
+            self._take(np.array(list(said)), list(said.values()))
         return left_out
 
-    def _take(self, line: PairLine, followers: list[tuple[int, int]], add: bool) -> None:
-        where = line.layer, line.distance - 1, line.expert
-        ids, counts = self.ids[where], self.counts[where]
-        known = {int(e): int(n) for e, n in zip(ids, counts, strict=True) if e >= 0}
-        said: dict[int, int] = {}
-        for e, n in followers:
-            said[e] = said.get(e, 0) + n
-        merged = {e: min(COUNT_MAX, n + (known.get(e, 0) if add else 0)) for e, n in said.items()}
-        merged |= {e: n for e, n in known.items() if e not in said}
-        best = sorted(merged.items(), key=lambda pair: -pair[1])[: len(ids)]
-        ids[:], counts[:], self.age[where] = -1, 0, np.arange(len(ids))
-        ids[: len(best)], counts[: len(best)] = zip(*best, strict=True)
+    def _take(self, places: Ints, said: Sequence[list[tuple[int, int]]]) -> None:
+        """places: [lines, 3], the indices of each line; said: its followers and how often they follow."""
+        line = np.repeat(np.arange(len(said)), [len(followers) for followers in said])
+        ids, counts = np.array(list(chain.from_iterable(said)), np.int64).T
+        pairs, first, which = np.unique(line * self.experts + ids, return_index=True, return_inverse=True)
+        amounts = np.minimum(np.bincount(which, counts).astype(np.int64), COUNT_MAX)
+        order = np.lexsort((first, -amounts, pairs // self.experts))
+        line, ids = np.divmod(pairs[order], self.experts)
+        place = np.arange(len(line)) - np.searchsorted(line, line)
+        there = place < self.ids.shape[-1]
+        where = (*places[line[there]].T, place[there])
+        self.ids[where], self.counts[where], self.age[where] = ids[there], amounts[order][there], place[there]
+
+    def add(self, other: Couplings) -> None:
+        """Add what another of the same shape counted."""
+        for layer, distance in np.argwhere(other.counts.any(axis=(2, 3))).tolist():
+            ids, seen = other.ids[layer, distance], np.zeros((self.experts, self.experts), np.int64)
+            rows, place = np.nonzero(ids >= 0)
+            counts = np.zeros_like(seen)
+            counts[rows, ids[rows, place]] = other.counts[layer, distance, rows, place]
+            seen[rows, ids[rows, place]] = other.age[layer, distance, rows, place]
+            self._add(layer, distance + 1, counts, seen)
 
     def _add(self, layer: int, distance: int, counts: Ints, seen: Ints) -> None:
         """Add counts [experts, experts] that were first seen at `seen`, and order the followers anew."""
@@ -95,13 +110,13 @@ class Couplings:
         listed = ids >= 0
         total[rows[listed], ids[listed]] += known[listed]
         order[rows[listed], ids[listed]] = self.age[layer, distance - 1, touched][listed]
-        by_order = np.argsort(order, axis=1, kind="stable")
-        ranked = np.argsort(-np.take_along_axis(total, by_order, 1), axis=1, kind="stable")
-        best = np.take_along_axis(by_order, ranked, 1)[:, :room]
+        # Where a count is 0 nothing is listed. An order is a place among a ring's pairs, far below 1 << _ORDER_BITS.
+        best = np.argsort(order - (total << _ORDER_BITS), axis=1)[:, :room]
         amounts = np.minimum(np.take_along_axis(total, best, 1), COUNT_MAX)
         self.ids[layer, distance - 1, touched] = np.where(amounts > 0, best, -1)
         self.counts[layer, distance - 1, touched] = amounts
-        ages = np.argsort(np.argsort(np.take_along_axis(order, best, 1), axis=1, kind="stable"), axis=1)
+        ages = np.empty(ids.shape, np.int16)
+        np.put_along_axis(ages, np.argsort(np.take_along_axis(order, best, 1), axis=1), np.arange(room)[None], 1)
         self.age[layer, distance - 1, touched] = ages
 
     def format(self) -> bytes:
@@ -110,11 +125,13 @@ class Couplings:
 
     def lines(self) -> Iterator[PairLine]:
         """What the file lists."""
-        for layer, distance, expert in np.argwhere(self.counts[..., 0]).tolist():
-            ids, counts = self.ids[layer, distance, expert], self.counts[layer, distance, expert]
-            known = int(np.count_nonzero(counts[:FOLLOWERS]))
-            pairs = zip(ids[:known].tolist(), counts[:known].tolist(), strict=True)
-            yield PairLine(layer, distance + 1, expert, list(pairs))
+        places = np.argwhere(self.counts[..., 0])
+        where = tuple(places.T)
+        ids, counts = self.ids[where][:, :FOLLOWERS], self.counts[where][:, :FOLLOWERS]
+        known = np.count_nonzero(counts, axis=1)
+        columns = places.tolist(), ids.tolist(), counts.tolist(), known.tolist()
+        for (layer, distance, expert), followers, amounts, number in zip(*columns, strict=True):
+            yield PairLine(layer, distance + 1, expert, list(zip(followers, amounts, strict=True))[:number])
 
 
 def format_lines(lines: Iterable[PairLine]) -> bytes:

@@ -11,8 +11,10 @@ from typing import BinaryIO, NamedTuple
 from ..errors import EngineError
 from ..files import reason, skip_line
 
-FILE_MAX = 256 << 20
+FILE_MAX = 64 << 20
 LINE_MAX = 4096
+LINES_MAX = 1 << 18
+"""Twice the layers times the experts; Kimi-K2, the largest of its kind, needs 47 thousand."""
 FOLLOWERS_MAX = 64
 """colibrì writes 16 at most."""
 MARK = b"COLIPAIRS "
@@ -95,6 +97,8 @@ class PairsReader:
                 yield PairLine(int(match[1]), int(match[2]), int(match[3]), [(int(e), int(n)) for e, n in pairs])
             else:
                 self.malformed += bool(line.strip())
+            if self.lines + self.malformed > LINES_MAX:
+                raise PairsRefused(f"{self.path}: no .coli_pairs has more than {LINES_MAX:,} lines")
 
 
 def read_followers(path: Path) -> Followers:

@@ -85,11 +85,8 @@ class PairHistory:
         reader, other = PairsReader(file), Couplings(self.couplings.layers, self.couplings.experts)
         left_out = other.take(reader, self._routed)
         told = self._complaints(reader, left_out)
-        notices = self.save(lambda couplings: self._add(couplings, other))
+        notices = self.save(lambda couplings: couplings.add(other))
         return reader.lines, (*told, *notices)
-
-    def _add(self, couplings: Couplings, other: Couplings) -> None:
-        couplings.take(other.lines(), self._routed, add=True)
 
     def _lock(self, path: Path) -> FileLock:
         return FileLock(path.with_name(f"{path.name}.lock"))

@@ -26,8 +26,8 @@ class PairLearner:
         self._update()
 
     def follow(self, history: PairHistory) -> None:
-        """Go on with another profile's pairs."""
-        self._history = history
+        """Go on with another profile's pairs; what could not be saved to the last one's is no business of it."""
+        self._history, self._counted = history, self._recent.count.copy()
         self._update()
 
     def after_turn(self) -> tuple[str, ...]:

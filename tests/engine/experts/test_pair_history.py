@@ -20,7 +20,9 @@ from engine.experts.couplings import FOLLOWERS, ROOM, Couplings, Rows, format_li
 from engine.experts.followers import PairLine, PairsReader, PairsRefused, read_followers
 from engine.experts.guesses import PairGuesses
 from engine.experts.pair_history import PairHistory
+from engine.experts.pair_learner import PairLearner
 from engine.experts.pairs import write_pairs
+from engine.experts.recent import RecentChoices
 from engine.experts.trace_reader import TraceReader
 from tests.oracle.cases import CASES
 from tests.oracle.checkpoints import write
@@ -108,6 +110,24 @@ def test_what_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         read_followers(path)
     with pytest.raises(PairsRefused, match="regular"):
         read_followers(path.parent)
+
+
+def test_a_file_of_countless_lines_is_refused_soon(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followers, "LINES_MAX", 3)
+    path.write_bytes(b"COLIPAIRS 1 3\n" + b"0 1 0 1:5\n" * 3)
+    assert len(list(PairsReader(path))) == 3
+    for more in (b"0 1 0 1:5\n", b"junk\n"):
+        path.write_bytes(b"COLIPAIRS 1 3\n" + b"0 1 0 1:5\n" * 3 + more)
+        with pytest.raises(PairsRefused, match="more than 3 lines"):
+            list(PairsReader(path))
+
+
+def test_what_a_file_says_twice(path: Path) -> None:
+    path.write_text("COLIPAIRS 1 3\n0 1 0 1:9\n1 1 2 4:3 0:5 4:3 5:5\n0 1 0 2:4294967295 3:1 2:4294967295\n")
+    assert list(history(path).couplings.lines()) == [
+        PairLine(0, 1, 0, [(2, 2**32 - 1), (3, 1)]),
+        PairLine(1, 1, 2, [(4, 6), (0, 5), (5, 5)]),
+    ]
 
 
 def test_a_file_that_was_cut_or_has_endless_lines(path: Path) -> None:
@@ -315,6 +335,18 @@ def test_a_save_that_failed_is_made_up_for(path: Path, monkeypatch: pytest.Monke
     assert path.read_bytes() == before
     pairs.save(lambda couplings: couplings.count(0, 1, rows([0], [0]), rows([2], [3])))
     assert path.read_text() == "COLIPAIRS 1 1\n0 1 0 1:1 2:1 3:1\n"
+
+
+def test_what_could_not_be_saved_is_not_another_profiles(tmp_path: Path) -> None:
+    recent = RecentChoices(2, 1)
+    learner = PairLearner(history(tmp_path / "folder" / ".coli_pairs"), recent, {0: (1, EXPERTS), 1: (1, EXPERTS)})
+    (tmp_path / "folder").write_text("in the way")
+    recent.count[:], recent.kept[:, 0], recent.clock[:, 0] = 1, 1, 1
+    with pytest.raises(EngineError, match="not saved"):
+        learner.after_turn()
+    learner.follow(history(tmp_path / ".coli_pairs"))
+    learner.after_turn()
+    assert not (tmp_path / ".coli_pairs").exists()
 
 
 @pytest.mark.parametrize("content", [b"junk", b"COLIPAIRS 9 1\n0 1 0 1:1\n", b"\0" * 100])
