@@ -107,12 +107,20 @@ class ChatScreen(ChatTuning):
     @work(exclusive=True, group="conversation")
     async def _come_back(self, conversation: ConversationSummary | None, words: str = "") -> None:
         """Show a stored conversation, None: the last one; at the place with these words."""
-        if conversation is None:
-            await self.conductor.come_back()
-        else:
-            await self.conductor.resume(conversation)
+        if conversation is not None:
+            self._put_away()
+        await self.conductor.come_back(conversation)
         if words:
             self.call_after_refresh(self.action_find, words)
+
+    def _put_away(self) -> None:
+        """Leave this conversation, and with it what is written; what belongs to none as yet goes along."""
+        self.leave_editing()
+        row = self.conductor.session.conversation
+        self.conductor.new()
+        if row is not None:
+            self._journal.set_draft(row, self.composer.draft)
+            self.composer.draft = ""
 
     @work(exclusive=True, group="history")
     async def _load_history(self) -> None:

@@ -37,6 +37,26 @@ async def test_resuming_one(scripted, three):
         await until(lambda: "An answer about kernels." in said(app))
 
 
+async def test_a_draft_stays_with_its_conversation(scripted, three):
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        load(app)
+        await pilot.press(*"goes along", "ctrl+s")
+        await listed(app)
+        await pilot.press("enter")
+        await until(lambda: "An answer about birds." in said(app))
+        assert chat(app).composer.text == "goes along", "it belonged to no conversation"
+        await pilot.press("!", "ctrl+s")
+        await listed(app)
+        await pilot.press("down", "enter")
+        await until(lambda: "An answer about kernels." in said(app))
+        assert chat(app).composer.text == ""
+        await pilot.press("ctrl+s")
+        await listed(app)
+        await pilot.press("enter")
+        await until(lambda: "An answer about birds." in said(app) and chat(app).composer.text == "goes along!")
+
+
 async def test_searching_titles_and_messages(scripted, three):
     app = scripted()
     async with app.run_test(size=(120, 40)) as pilot:
