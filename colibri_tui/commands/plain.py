@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -52,7 +53,10 @@ def _lines() -> Iterator[str]:
         yield from sys.stdin
         return
     with suppress(ImportError):
-        import readline  # noqa: F401 - gives input() editing and a history
+        import readline  # gives input() editing and a history
+
+        if os.environ.get("TERM", "dumb") != "dumb":  # else it would print what is sent to ask the terminal for it
+            readline.parse_and_bind("set enable-bracketed-paste on")  # a paste of many lines is one message
     interrupted = -TWICE_SECONDS
     with suppress(EOFError):
         while True:

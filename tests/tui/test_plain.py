@@ -2,6 +2,7 @@
 
 import io
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -184,3 +185,31 @@ class TestInterruptedPrompt:
         lines = typed((5, KeyboardInterrupt), (6, KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             list(lines)
+
+
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+def test_a_paste_of_many_lines_is_one_message(term):
+    """As a terminal sends it; one that can do nothing gets no escape sequence that asks for that."""
+    code = "from colibri_tui.commands.plain import _lines; print('got', [*_lines()])"
+    master, slave = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        cwd=ROOT,
+        env={**os.environ, "TERM": term},
+    ):
+        os.close(slave)
+        shown = b""
+        while b"> " not in shown:
+            shown += os.read(master, 1000)
+        os.write(master, b"\x1b[200~one\rtwo\x1b[201~" if term == "xterm" else b"one")
+        os.write(master, b"\r\x04")
+        while b"got" not in shown:
+            shown += os.read(master, 1000)
+        while b"]" not in shown.partition(b"got")[2]:
+            shown += os.read(master, 1000)
+    os.close(master)
+    assert shown.partition(b"got")[2].strip() == (rb"['one\ntwo']" if term == "xterm" else b"['one']")
+    assert (b"\x1b" in shown) == (term == "xterm")
