@@ -36,9 +36,15 @@ REMOTE_FRAME_SECONDS: Final = 0.5
 """Over ssh every frame crosses a network."""
 CALM_FRAME_SECONDS: Final = 1.0
 """For those who asked for little motion."""
-SHARES: Final = 3
-"""Figures are renewed every so many frames, or they could not be read. Between two frames of the map one share of the
-panes with figures is drawn: a key never waits for all of them."""
+FIGURES_SECONDS: Final = 0.5
+"""Figures are renewed so often: more often they could not be read."""
+LEAST_SHARES: Final = 3
+"""Between two frames of the map one share of the panes with figures is drawn: a key never waits for all of them."""
+
+
+def shares(frame: float) -> int:
+    """Return into how many shares the panes with figures are divided when the map has a frame every so many seconds."""
+    return max(LEAST_SHARES, round(FIGURES_SECONDS / frame))
 
 
 def frame_seconds(*, calm: bool = False) -> float:
@@ -150,10 +156,11 @@ class EngineView(Screen[None]):
             return
         frame, between = divmod(self._beats, 2)
         self._beats += 1
+        number = shares(self._frame_seconds)
         if between:
-            self._draw_share(frame % SHARES)
+            self._draw_share(frame % number, number)
         else:
-            self._draw_frame(renew=frame % SHARES == 0)
+            self._draw_frame(renew=frame % number == 0)
 
     def _draw_frame(self, *, renew: bool) -> None:
         """Sample the board and draw the map; renew: the figures that follow are this sample's."""
@@ -167,10 +174,10 @@ class EngineView(Screen[None]):
             self.side.draw_atlas(scene)
             self.hud.show(self._sample, self._reads)
 
-    def _draw_share(self, share: int) -> None:
-        """Draw one share of the panes with figures, and with the first one the status."""
+    def _draw_share(self, share: int, number: int) -> None:
+        """Draw one of so many shares of the panes with figures, and with the first one the status."""
         if self._figures is not None and not self.gone:
-            self.side.draw_share(self._figures, share, SHARES)
+            self.side.draw_share(self._figures, share, number)
         if share == 0:
             self.draw_status()
 

@@ -115,6 +115,8 @@ class Atlas(AtlasCursor, can_focus=True):
             self._order = None
         if same:
             self._update()
+            if settled:  # should anything else have written on the terminal meanwhile
+                self.refresh()
         else:
             self._rebuild()
 

@@ -6,7 +6,13 @@ from types import SimpleNamespace
 import pytest
 
 from colibri_tui import keys_first
-from colibri_tui.screens.engine_view import SHARES
+from colibri_tui.screens.engine_view import (
+    CALM_FRAME_SECONDS,
+    FRAME_SECONDS,
+    LEAST_SHARES,
+    REMOTE_FRAME_SECONDS,
+    shares,
+)
 from colibri_tui.widgets.panes.pane import Pane
 from tests.tui.boards import fire
 from tests.tui.screens.conftest import chat, load, until
@@ -39,15 +45,20 @@ async def test_between_two_frames_of_the_map_a_share_of_the_figures_is_drawn(scr
         await pilot.pause()
         app.typed = -1.0
         beats = []
-        for _ in range(2 * SHARES):
+        for _ in range(2 * shares(FRAME_SECONDS)):
             drawn.clear()
             fire(chat(app)._engine.board)
             chat(app)._beat()
             beats.append(list(drawn))
-        assert beats[::2] == [["atlas"]] * SHARES
+        assert beats[::2] == [["atlas"]] * shares(FRAME_SECONDS)
         others = [pane.NAME for pane in chat(app).side.seen() if pane.NAME != "atlas"]
         assert sorted(name for beat in beats[1::2] for name in beat) == sorted(others)
         assert max(map(len, beats)) <= 2
+
+
+def test_figures_are_renewed_twice_a_second_and_never_all_at_once():
+    assert shares(FRAME_SECONDS) == 5
+    assert shares(REMOTE_FRAME_SECONDS) == shares(CALM_FRAME_SECONDS) == LEAST_SHARES > 1
 
 
 async def test_nothing_moves_while_a_key_is_on_its_way(scripted, drawn, monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 from colibri_tui import paths
 from colibri_tui.conversations import Conversations
 from colibri_tui.engine_link import EngineText, EngineTurn, LinkState
-from colibri_tui.screens.engine_view import SHARES
+from colibri_tui.screens.engine_view import FRAME_SECONDS, shares
 from colibri_tui.settings import Settings
 from tests.tui.boards import fire
 from tests.tui.screens.conftest import chat, load
@@ -40,7 +40,7 @@ async def answering(pilot) -> None:
     fire(engine.board, seed=4)
     screen.post_message(EngineText(2, "The expert is read from disk", 5, pieces=("The",)))
     await pilot.pause()
-    for _ in range(2 * SHARES):
+    for _ in range(2 * shares(FRAME_SECONDS)):
         screen._beat()
     await pilot.pause()
 
