@@ -45,9 +45,8 @@ class CellStrip(Strip):
     __slots__ = ["_after", "_before", "_row", "_table"]
 
     def __init__(
-        self, table: CellTable, row: Sequence[int], before: Sequence[Segment], after: Sequence[Segment]
+        self, table: CellTable, row: Sequence[int], before: Sequence[Segment], after: Sequence[Segment], width: int
     ) -> None:
-        width = len(row) * table.repeat + sum(segment.cell_length for segment in (*before, *after))
         super().__init__((), width)
         self._table, self._row, self._before, self._after = table, row, before, after
         del self._segments  # from now on `__getattr__` is asked for them
@@ -78,11 +77,20 @@ class CellTable:
         self._pens: list[_Pen | None] = [None]  # the first: nothing is known about the terminal's pen
         self._numbers: dict[_Pen, int] = {}
         self._ways: list[_Ways] = [[None] * len(looks)]  # for every pen, how each cell is drawn after it
+        self._alike: list[list[tuple[str, _Pen]] | None] = [None] * len(looks)
         self._plain: dict[Segment, str] = {}
 
-    def strip(self, row: Sequence[int], before: Sequence[Segment] = (), after: Sequence[Segment] = ()) -> Strip:
-        """Return the strip of a row of indices between two margins."""
-        return CellStrip(self, row, before, after)
+    def strip(
+        self,
+        row: Sequence[int],
+        before: Sequence[Segment] = (),
+        after: Sequence[Segment] = (),
+        width: int | None = None,
+    ) -> Strip:
+        """Return the strip of a row of indices between two margins. width: columns of it all, if they are known."""
+        if width is None:
+            width = len(row) * self.repeat + sum(segment.cell_length for segment in (*before, *after))
+        return CellStrip(self, row, before, after, width)
 
     def segments(self, row: Sequence[int]) -> list[Segment]:
         """Return one segment a cell."""
@@ -127,8 +135,7 @@ class CellTable:
     def _step(self, ways_on: _Ways, pen: int, cell: int) -> tuple[str, _Ways, int]:
         """Note and return how a cell is drawn shortest after a pen, the ways from there on, and that pen's number."""
         now = self._pens[pen]
-        glyph, style = self._looks[cell]
-        ways = [_draw(now, glyph * self.repeat, target) for glyph, target in self._equals(now, glyph, style)]
+        ways = [_draw(now, glyph * self.repeat, target) for glyph, target in self._equals(now, cell)]
         text, then = min(ways, key=lambda way: len(way[0].encode()))
         if then not in self._numbers:
             self._numbers[then] = len(self._pens)
@@ -138,19 +145,25 @@ class CellTable:
         way = ways_on[cell] = text, self._ways[number], number
         return way
 
-    def _equals(self, now: _Pen | None, glyph: str, style: Style) -> list[tuple[str, _Pen]]:
+    def _equals(self, now: _Pen | None, cell: int) -> list[tuple[str, _Pen]]:
         """Return the glyphs and pens that look the same as a cell."""
-        pen = self._pen(style)
-        equals = [(glyph, pen)]
-        if glyph in _EXCHANGED and pen.ink and pen.ground:
-            upper, lower = style.color, style.bgcolor
-            equals.append((_EXCHANGED[glyph], self._pen(Style(color=lower, bgcolor=upper))))
-            if upper == lower:
-                glyph = " "
+        if (equals := self._alike[cell]) is None:
+            equals = self._alike[cell] = self._always_alike(cell)
+        glyph, pen = equals[-1]
         if glyph == " " and not pen.other:
             # A space has no ink: that of the last cell will do.
-            equals.append((" ", pen._replace(ink=now.ink if now else "")))
+            return [*equals, (" ", pen._replace(ink=now.ink if now else ""))]
         return equals
+
+    def _always_alike(self, cell: int) -> list[tuple[str, _Pen]]:
+        """Return those that do not depend on what was drawn before; a space, if it is one, comes last."""
+        glyph, style = self._looks[cell]
+        pen = self._pen(style)
+        if glyph not in _EXCHANGED or not pen.ink or not pen.ground:
+            return [(glyph, pen)]
+        exchanged = self._pen(Style(color=style.bgcolor, bgcolor=style.color))
+        blank = [(" ", pen)] if style.color == style.bgcolor else []
+        return [(glyph, pen), (_EXCHANGED[glyph], exchanged), *blank]
 
     def _pen(self, style: Style) -> _Pen:
         """Return the SGR codes of a style."""

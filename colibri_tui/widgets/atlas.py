@@ -221,7 +221,7 @@ class Atlas(AtlasCursor, can_focus=True):
             self._right[row] = self._right_of(row, frame)
         for row in plain:
             self._strips[self._top + row] = self._table.strip(
-                frame.cells[row].tobytes(), self._left[row], self._right[row]
+                frame.cells[row].tobytes(), self._left[row], self._right[row], self._laid_out.width
             )
         for row in special:
             column = cell[1] if cell is not None and row == marked else None
