@@ -3,7 +3,9 @@
 numba's own cache notices a change of the file that defines a function, but not of the files whose functions it calls;
 the machine code would be stale without a word. So the cache folder is keyed by a hash of every compiled source, of the
 versions of Python, numba and llvmlite, and of the processor; other keys are pruned when they have not been used for a
-while. `prepare` must run before the first kernel is defined, and `engine.kernels` sees to that.
+while. numba takes no code of a source that lies elsewhere or has another date, so the same sources installed anew are
+another key too: what is marked as complete is what numba will find. `prepare` must run before the first kernel is
+defined, and `engine.kernels` sees to that.
 
 Several processes may compile into one folder (see `helpers`). numba replaces its files whole, so that a process that is
 killed leaves none cut off; but two that add to one function's index at once would lose an entry, or worse, give it the
@@ -44,11 +46,11 @@ _COMPILED = ("kernels", "experts/policies")
 """Folders of the engine whose functions are compiled and call each other."""
 
 
-def _source_hash() -> str:
+def source_hash(engine: Path) -> str:
+    """The key of the sources in this folder, as they are installed here, and of what compiles them."""
     digest = hashlib.sha256()
-    engine = Path(__file__).parents[1]
     for path in sorted(path for folder in _COMPILED for path in (engine / folder).glob("*.py")):
-        digest.update(path.relative_to(engine).as_posix().encode())
+        digest.update(f"{path.absolute()}\0{path.stat().st_mtime_ns}\0".encode())
         digest.update(path.read_bytes())
     features = ",".join(sorted(name for name, on in llvm.get_host_cpu_features().items() if on))
     for part in (
@@ -91,7 +93,7 @@ def mark_complete(folder: Path) -> None:
 
 def _own_folder() -> Path:
     root = cache_root()
-    folder = root / _source_hash()
+    folder = root / source_hash(Path(__file__).parents[1])
     try:
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,30 +19,14 @@ from engine import Engine, EngineOptions, Prefill, Token, state_file
 from engine.board import Counter
 from engine.errors import StateError
 from engine.model.build import Lossy
-from tests.oracle import checkpoints
 from tests.oracle.answers import greedy
-from tests.oracle.cases import CASES
+from tests.oracle.checkpoints import Folder
 
 ADDRESSED = ["olmoe", "jetmoe", "deepseek_v2_lite", "deepseek_v32-long"]
 WINDOWED = ["gpt_oss-long", "llama4-long", "gemma4-long"]
 RECURRENT = ["qwen3_next-long", "lfm2_moe-long"]
 PROMPT = [(11 * n * n + 3 * n + 1) % 103 for n in range(190)]
 MORE = [5, 17, 23, 4, 31]
-
-Folder = Callable[[str], Path]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    """Checkpoints by name, written when first wanted."""
-    known: dict[str, Path] = {}
-
-    def of(name: str) -> Path:
-        if name not in known:
-            known[name] = checkpoints.write(tmp_path_factory.mktemp(name) / "model", CASES[name])
-        return known[name]
-
-    return of
 
 
 @pytest.fixture(autouse=True)

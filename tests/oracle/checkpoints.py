@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +26,9 @@ from . import safetensors_file as st
 from .drawn import BIAS, CORRECTION, ROUTER, Tensor, linear, mlp, norm
 
 Floats = npt.NDArray[np.float32]
+Folder = Callable[[str], Path]
+"""Gives the folder of a checkpoint by its case's name."""
+
 Experts = Literal["single", "fused", "split"]
 """One tensor per expert and projection; or stacked [experts, ...], gate and up in one tensor or in two."""
 

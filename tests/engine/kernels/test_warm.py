@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -199,3 +200,21 @@ def test_how_many_functions_there_are() -> None:
     load_kernels(lambda _: None)
     functions = len(kept(run, "*")) + len(kept(forwards, "*"))
     assert 0.8 < functions / warm.FUNCTIONS < 1.3
+
+
+def test_sources_that_are_installed_anew_are_compiled_anew(tmp_path: Path) -> None:
+    """Else nobody would hear of it: numba does not use the code of other files."""
+    source = tmp_path / "one" / "kernels" / "some.py"
+    source.parent.mkdir(parents=True)
+    source.write_text("some = 1")
+    os.utime(source, ns=(5, 5))
+    known = cache.source_hash(tmp_path / "one")
+    assert cache.source_hash(tmp_path / "one") == known
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    assert cache.source_hash(tmp_path / "two") != known
+    os.utime(source, ns=(5, 6))
+    assert cache.source_hash(tmp_path / "one") != known
+    os.utime(source, ns=(5, 5))
+    source.write_text("some = 2")
+    os.utime(source, ns=(5, 5))
+    assert cache.source_hash(tmp_path / "one") != known

@@ -16,9 +16,8 @@ import pytest
 from engine import Engine, EngineOptions, Prefill, Token, Turn
 from engine.experts.streaming import Streamer
 from engine.model.kv import MARKS
-from tests.oracle import checkpoints
 from tests.oracle.answers import greedy
-from tests.oracle.cases import CASES
+from tests.oracle.checkpoints import Folder
 
 RECURRENT = ["qwen3_next-long", "qwen3_5_moe-long", "lfm2_moe-long"]
 WINDOWED = ["gpt_oss-long", "gemma4"]
@@ -30,25 +29,10 @@ TAIL = 8
 PROMPT = 90
 REPLY = [5, 17, 23, 4, 31, 9, 60, 2, 44, 71, 13]
 
-Folder = Callable[[str], Path]
-
 
 def prompt_of(tokens: int = PROMPT) -> list[int]:
     """Any prompt that does not repeat soon."""
     return [(11 * n * n + 3 * n + 1) % 103 for n in range(tokens)]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    """Checkpoints by name, written when first wanted."""
-    known: dict[str, Path] = {}
-
-    def of(name: str) -> Path:
-        if name not in known:
-            known[name] = checkpoints.write(tmp_path_factory.mktemp(name) / "model", CASES[name])
-        return known[name]
-
-    return of
 
 
 @pytest.fixture(params=[1, None], ids=["one slot", "all resident"])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,9 +20,9 @@ from engine.kernels.formats import F16, F32
 from engine.model.kv import KVCache, kv_bytes
 from engine.model.mixers import mixer_of
 from engine.model.strips import WINDOW_MARKS, Strip, ring_length
-from tests.oracle import checkpoints
 from tests.oracle.answers import greedy
 from tests.oracle.cases import CASES
+from tests.oracle.checkpoints import Folder
 
 MODELS = [
     "qwen2_moe_mixed-long", "qwen3_moe-long", "mixtral_swa-long", "dots1-long", "gpt_oss-long", "phimoe-long",
@@ -32,25 +31,10 @@ MODELS = [
 SOME = ["gpt_oss-long", "llama4-long", "gemma4-long"]
 ROWS = 16
 
-Folder = Callable[[str], Path]
-
 
 def prompt_of(tokens: int) -> list[int]:
     """Any prompt that does not repeat soon."""
     return [(11 * n * n + 3 * n + 1) % 103 for n in range(tokens)]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    """Checkpoints by name, written when first wanted."""
-    known: dict[str, Path] = {}
-
-    def of(name: str) -> Path:
-        if name not in known:
-            known[name] = checkpoints.write(tmp_path_factory.mktemp(name) / "model", CASES[name])
-        return known[name]
-
-    return of
 
 
 @pytest.fixture(autouse=True)
