@@ -20,9 +20,17 @@ if TYPE_CHECKING:
 def open_engine(path: str | Path, options: EngineOptions, *, progress: Progress, shared_board: bool = False) -> Engine:
     """Like `Engine.open`. The factory that the worker process calls."""
     folder = Path(path)
-    if not is_compiled():
-        spec_of(read_headers(folder))  # a model that cannot be run is refused before anything is compiled for it
-        compile_elsewhere(progress)
+    compile_first(folder, progress)
     from .engine import Engine
 
     return Engine.open(folder, options, progress=progress, shared_board=shared_board)
+
+
+def compile_first(model: Path, progress: Progress) -> None:
+    """Compile what has not been, before the engine is imported for this model. Raises EngineError if it cannot be run.
+
+    After it `engine.engine`, and what imports that, is loaded soon.
+    """
+    if not is_compiled():
+        spec_of(read_headers(model))  # a model that cannot be run is refused before anything is compiled for it
+        compile_elsewhere(progress)

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from engine.events import Loading, Notice
-
 from ..lab_data import MATRIX_NAME, write_matrix
 from ..launch import launch
 from .completion import model_names
@@ -69,13 +67,17 @@ def ab(
 
     With --topk or --topp: what these cost and save, against the exact answers.
     """
+    from engine.opening import compile_first
+
+    known = _policies(policies)
+    folder = model_folder(model)
+    progress = Progress(sys.stderr)
+    compile_first(folder, progress.loading)
     from engine.engine import Engine
     from engine.lab.prompts import read_workloads
     from engine.model.build import Lossy
 
-    known = _policies(policies)
     workloads = read_workloads(prompts)
-    folder = model_folder(model)
     flags = given_flags(ctx)
     lossy = [Lossy(flags.get("topk") and int(flags["topk"]), flags.get("topp") and float(flags["topp"]))]
     if lossy[0].top_k and lossy[0].top_p:
@@ -85,8 +87,7 @@ def ab(
     history = Path(options.history or "")
     exact = replace(options, topk=None, topp=None, pin="off", learn=False, usage=None, history=None, repin=0,
                     route_trace=None)  # fmt: skip
-    progress = Progress(sys.stderr)
-    with closing(Engine.open(folder, exact, progress=lambda event: _tell(progress, event))) as engine:
+    with closing(Engine.open(folder, exact, progress=progress.loading)) as engine:
         room = _room(engine)
         found: dict[str, Any] = {"model": engine.info.model, "cap": room.cap(0), "slots": room.slots,
                                  "expert_bytes": room.expert_bytes, "tokens": tokens}  # fmt: skip
@@ -127,11 +128,6 @@ def _policies(text: str) -> list[str]:
     if text.lower() not in POLICIES:
         raise click.UsageError(f"--policy {text!r} is none of all, {', '.join(POLICIES)}")
     return [text.lower()]
-
-
-def _tell(progress: Progress, event: Loading | Notice) -> None:
-    if isinstance(event, Loading):
-        progress.show(event.stage, event.done, event.total)
 
 
 def _room(engine: Engine) -> Room:

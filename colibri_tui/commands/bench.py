@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from engine.events import Loading, Notice
-
 from ..launch import launch
 from ..sample_texts import text_ids
 from .completion import model_names
@@ -49,14 +47,17 @@ def bench(
     Prompts rotate and are never repeated; memory and disk speed are measured in the same run, and the history is left
     alone.
     """
-    from engine.bench import Bench, measure_limits
-    from engine.engine import Engine
+    from engine.opening import compile_first
 
     folder = model_folder(model)
     progress = Progress(sys.stderr)
+    compile_first(folder, progress.loading)
+    from engine.bench import Bench, measure_limits
+    from engine.engine import Engine
+
     flags = {**given_flags(ctx), "learn": False}
     options, _ = launch(ctx.ensure_object(Program).factory, flags, profile=profile, model=folder).options_for(folder)
-    with closing(Engine.open(folder, options, progress=lambda event: _tell(progress, event))) as engine:
+    with closing(Engine.open(folder, options, progress=progress.loading)) as engine:
         progress.show("measuring memory and disk", 0, 1)
         limits = measure_limits(engine)
         rows: list[Row] = []
@@ -69,12 +70,6 @@ def bench(
                                    "limits": asdict(limits), "rows": [asdict(row) for row in rows]}))  # fmt: skip
         else:
             _show(engine, limits, rows)
-
-
-def _tell(progress: Progress, event: Loading | Notice) -> None:
-    """Show loading; the plan comes with the table."""
-    if isinstance(event, Loading):
-        progress.show(event.stage, event.done, event.total)
 
 
 def _parse_lengths(text: str) -> Sequence[int]:

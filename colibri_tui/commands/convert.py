@@ -47,21 +47,24 @@ def convert(src: str, dst: Path | None, bits: str, group: str, check: bool, as_j
     SRC is a folder, a GGUF file or a name; DST a new folder (without it: among the models, by SRC's name and the bits).
     A conversion that was interrupted goes on when the same command is given again.
     """
+    from engine.opening import compile_first
+
+    if group != "auto" and bits == "int8":
+        raise click.UsageError("--group is for int4: int8 has a scale for each row")
+
+    source = resolve_model(src)
+    progress = Progress(sys.stderr)
+    compile_first(source, progress.loading)
     from engine.convert import convert_model
     from engine.convert.choice import GROUPS
     from engine.convert.run import RECORD
 
     from .conversion_report import choices, show_quality
 
-    if group != "auto" and bits == "int8":
-        raise click.UsageError("--group is for int4: int8 has a scale for each row")
-
-    source = resolve_model(src)
     target = dst or paths.models_dir() / f"{source.absolute().name.removesuffix('.gguf')}-{bits}"
     if (source / RECORD).is_file():
         click.echo("SRC is a container already: its weights are rounded a second time; take the original", err=True)
     groups = GROUPS if group == "auto" else (int(group),)
-    progress = Progress(sys.stderr)
     tell = json_progress if as_json else progress.show_bytes
     try:
         record = convert_model(source, target, expert_format=bits, groups=groups, progress=tell)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.errors import EngineError
-from engine.events import Loading, Notice
 
 from ..launch import launch
 from ..render.clean import clean
@@ -49,6 +48,11 @@ def learn(
 
     They are taken in an order in which neighbours are likely to use the same experts, so that they share reads.
     """
+    from engine.opening import compile_first
+
+    folder = model_folder(model)
+    progress = Progress(sys.stderr)
+    compile_first(folder, progress.loading)
     from engine.engine import Engine
     from engine.lab.lessons import learn as answer
     from engine.lab.prompts import ids_of, prompt_files, read_prompt
@@ -56,16 +60,9 @@ def learn(
     prompts = [read_prompt(file) for given in files for file in (prompt_files(given) if given.is_dir() else [given])]
     if not prompts:
         raise EngineError(f"{files[0]}: no prompts in it; name text files, or folders that hold them")
-    folder = model_folder(model)
     start = launch(ctx.ensure_object(Program).factory, given_flags(ctx), profile=profile, model=folder)
     options, _ = start.options_for(folder)
-    progress = Progress(sys.stderr)
-
-    def tell(event: Loading | Notice) -> None:
-        if isinstance(event, Loading):
-            progress.show(event.stage, event.done, event.total)
-
-    with closing(Engine.open(folder, options, progress=tell)) as engine:
+    with closing(Engine.open(folder, options, progress=progress.loading)) as engine:
         ids = [ids_of(engine, prompt, tokens) for prompt in prompts]
         result = answer(
             engine,

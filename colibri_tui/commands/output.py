@@ -135,6 +135,11 @@ class Progress:
         share = f" {100 * done // total} %" if total else ""
         self._put(stage + share)
 
+    def loading(self, event: Loading | Notice) -> None:
+        """Say how far an engine is loaded; notices are left out."""
+        if isinstance(event, Loading):
+            self.show(event.stage, event.done, event.total)
+
     def show_bytes(self, stage: str, done: int, total: int) -> None:
         """The same for bytes, with their speed and the time that is left."""
         text = self._pace.told(stage, done, total)

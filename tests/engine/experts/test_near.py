@@ -64,7 +64,7 @@ def test_rows_of_a_forward_that_was_stopped_are_nobodys() -> None:
     note(ring, 0, 2, [[5, 6]])  # and no more of it
     note(ring, 0, 3, [[7, 8]])
     note(ring, 1, 3, [[0, 1]])
-    assert names(ring.near(1, 2)) == [[[], [], []], [[], [], [7, 8]]]
+    assert names(ring.near(1, 2)) == [[[], [], [1, 2]], [[], [], [7, 8]]]
 
 
 def test_a_layer_that_lacks_tokens_tells_nothing() -> None:
