@@ -26,7 +26,7 @@ PLACES: Final[tuple[tuple[str, type[DOMNode]], ...]] = (
     ("Writing", Composer),
     ("In the conversation (Tab)", MessageLog),
     ("Looking for words (Ctrl+F)", FindBar),
-    ("In the atlas (click it, or F2)", Atlas),
+    ("In the atlas (F2, or Tab)", Atlas),
     ("In the way of a token (F12)", PathPane),
 )
 """Where keys mean something of their own, besides the commands."""

@@ -57,6 +57,7 @@ class Atlas(AtlasCursor, can_focus=True):
     """The expert map. Feed it with `show`; `looks` may change at any time."""
 
     ALLOW_SELECT = False
+    FOCUS_ON_CLICK = False  # who points at a cell and writes on must not steer the map with letters
     BINDING_GROUP_TITLE = "Atlas"
     HELP = """
     A line is a layer, a cell is an expert, or a few of either when the model is larger than the window.

@@ -61,6 +61,8 @@ class Pane(Vertical, can_focus=True):
     NAME: in commands and settings. TITLE, HELP_LINE: on screen. KEY: as one says it; it enlarges the pane.
     """
 
+    FOCUS_ON_CLICK = False  # the composer keeps the keyboard; Tab, or the key that enlarges, gives it to a pane
+
     NAME: ClassVar[str]
     TITLE: ClassVar[str]
     HELP_LINE: ClassVar[str]

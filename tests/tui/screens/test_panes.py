@@ -183,11 +183,12 @@ async def test_a_click_chooses_an_expert_and_two_clicks_open_its_pane(scripted):
         await answered(pilot)
         atlas = chat(app).side.atlas
         grid, left = atlas._grid, atlas._labels(atlas._sample)
-        await pilot.click(atlas, offset=(left + 3 * grid.repeat, atlas._top + 2 * grid.stretch))
+        cell = (left + 3 * grid.repeat, atlas._top + 2 * grid.stretch)
+        await pilot.click(atlas, offset=cell)
         await pilot.pause()
         assert atlas.cursor == (2, 3)
         assert "expert" not in names(app)
-        await pilot.press("enter")
+        await pilot.click(atlas, offset=cell, times=2)
         await pilot.pause()
         assert "expert" in names(app)
 
@@ -265,6 +266,16 @@ class TestWritingIsNeverLost:
             await pilot.pause()
             assert chat(app).composer.text == "why so", "t is the atlas' own key"
             assert chat(app).composer.has_focus
+
+    async def test_after_a_click_into_the_atlas(self, scripted):
+        app = scripted()
+        async with app.run_test(size=(120, 40)) as pilot:
+            await answered(pilot)
+            await pilot.click(chat(app).side.atlas, offset=(8, 4))
+            await pilot.press(*"how to")
+            await pilot.pause()
+            assert chat(app).side.atlas.cursor is not None
+            assert chat(app).composer.text == "how to"
 
     async def test_a_paste(self, scripted):
         app = scripted()
