@@ -172,7 +172,7 @@ class ColibriApp(App[int]):
             self.theme = name
             self._keep_theme(name)
         else:
-            self.notify(f"There is no theme {name!r}", severity="warning", markup=False)
+            self.notify(f"There is no theme “{name}”; /theme alone lists them", severity="warning", markup=False)
 
     def _theme_chosen(self, name: str | None) -> None:
         if name is not None:

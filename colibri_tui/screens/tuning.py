@@ -23,6 +23,7 @@ from colibri_tui.settings_file import change_setting
 from colibri_tui.turns import CHOOSE, RESTART
 from colibri_tui.view import Actions, Severity
 from engine.errors import EngineError
+from engine.events import Turn
 from engine.options import EngineOptions
 
 
@@ -44,6 +45,7 @@ class ChatTuning(ChatHabits):
         self._frame_seconds = frame_seconds(calm=bool(launch.settings.reduce_motion))
         self._practice: PracticeScreen | None = None
         self._offered: set[tuple[str, str]] = set()  # profiles and models that practice was offered to
+        self._offer: tuple[str, Actions] | None = None  # what is told once no answer is under way
 
     @work(thread=True, exclusive=True, group="state")
     def remember(self) -> None:
@@ -130,13 +132,24 @@ class ChatTuning(ChatHabits):
         self._offered.add(about)
         begun = practice.load(practice.path_for(*about))
         if begun is not None and begun.stage != "done":
-            self.tell("Practice was left half way; it goes on where it was.", actions=(("practice", "go on"),))
+            self._offer = "Practice was left half way; it goes on where it was.", (("practice", "go on"),)
         elif begun is None and (sample := model.telemetry.sample(live=False)) is not None and not sample.heat.any():
-            self.tell(
+            self._offer = (
                 "This profile knows nothing of this model yet. Practice runs a few typical prompts, and then measures "
                 "whether it pays to keep its favourite experts in memory.",
-                actions=(("practice", "practice"),),
+                (("practice", "practice"),),
             )
+        self._tell_offer()
+
+    def turn_ended(self, turn: Turn | None) -> None:
+        """Tell what would have stood between the prompt and its answer."""
+        super().turn_ended(turn)
+        self._tell_offer()
+
+    def _tell_offer(self) -> None:
+        if self._offer is not None and not self.conductor.answering:
+            (text, actions), self._offer = self._offer, None
+            self.tell(text, actions=actions)
 
     def _standing_changes(self, settings: Settings) -> dict[str, Any]:
         """Return what commands have changed, but for what the settings say otherwise now."""

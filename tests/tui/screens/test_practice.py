@@ -219,6 +219,19 @@ async def test_a_profile_that_knows_nothing_is_offered_practice(scripted, known)
         assert len(offers) == (not known)
 
 
+async def test_the_offer_does_not_stand_between_a_prompt_and_its_answer(scripted):
+    app = scripted()
+    async with app.run_test(size=SIZE) as pilot:
+        await send(pilot, "hello")
+        restart(app, board=Board(8, 16))
+        await until(lambda: chat(app)._engine.asked)
+        await pilot.pause()
+        assert "knows nothing" not in "\n".join(said(app))
+        answer(app)
+        await until(lambda: "knows nothing" in said(app)[-1])
+        assert said(app)[-3:-1] == ["hello", "words of an answer"]
+
+
 async def test_with_an_engine_that_really_runs(start):
     app = start(length=3, prefill_chunk=4096)
     async with app.run_test(size=SIZE) as pilot:
