@@ -24,17 +24,18 @@ from .output import Progress
 )
 @click.option("--rebuild", is_flag=True, help="build it again")
 @click.option("--chat", "then_chat", is_flag=True, help="open it afterwards")
+@click.option("--plain", is_flag=True, help="open it afterwards, without a screen")
 @debug_option
 @click.pass_context
-def demo(ctx: click.Context, /, *, wheel: Path | None, rebuild: bool, then_chat: bool) -> int:
+def demo(ctx: click.Context, /, *, wheel: Path | None, rebuild: bool, then_chat: bool, plain: bool) -> int:
     """Build the demo model, which then is the MODEL called `demo`."""
     folder = demo_folder()
     if is_model(folder) and not rebuild:
         click.echo(f"{folder}: already there ({size(disk_use(folder))}); --rebuild makes it again")
-        return _open(ctx) if then_chat else 0
+        return _open(ctx, plain=plain) if then_chat or plain else 0
     build(wheel)
     click.echo(f"{folder}: ready ({size(disk_use(folder))}); open it with '{NAME} demo --chat'")
-    return _open(ctx) if then_chat else 0
+    return _open(ctx, plain=plain) if then_chat or plain else 0
 
 
 def model_folder(model: str, *, quiet: bool = False) -> Path:
@@ -65,6 +66,6 @@ def build(wheel: Path | None = None, *, quiet: bool = False) -> None:
         progress.clear()
 
 
-def _open(ctx: click.Context) -> int:
-    code: int = ctx.invoke(chat, model=DEMO, profile=None)
+def _open(ctx: click.Context, *, plain: bool) -> int:
+    code: int = ctx.invoke(chat, model=DEMO, plain=plain, profile=None)
     return code

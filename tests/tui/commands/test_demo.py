@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -98,3 +99,12 @@ def test_chat_opens_the_application_afterwards(builder: Builder, capsys: pytest.
     call("demo", "--chat", code=1)  # there is no terminal here
     assert len(builder.built) == 1
     assert "needs a terminal" in capsys.readouterr().err
+
+
+def test_plain_opens_it_without_a_screen(
+    builder: Builder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("hello\n/quit\n"))
+    call("demo", "--plain")
+    assert len(builder.built) == 1
+    assert REPLY.splitlines()[0] in capsys.readouterr().out
