@@ -112,7 +112,7 @@ class TurnRun:
             if at == marked:
                 held.mark()
             rows = min(engine.info.plan.chunk, (marked if at < marked else len(tokens)) - at)
-            held.forward(tokens[at : at + rows], Phase.PREFILL)
+            held.forward(tokens[at : at + rows], Phase.PREFILL, more=at + rows < len(tokens))
             at += rows
             self._counters[Counter.PREFILL_DONE] = at - start
             yield Prefill(at - start, total)

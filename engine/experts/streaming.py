@@ -74,7 +74,7 @@ class Streamer:
                 and self._begin(layer, experts, missing[0], claimed, ready)
             ):
                 missing.popleft()
-            if coming is not None and not missing:  # what finds no slot yet is tried again below
+            if coming is not None and not missing:  # what finds no slot yet is tried again, wave by wave
                 self._pilot.guess(*coming)
             stay = placement.settle(layer, experts, choices, held)
             needed = np.zeros_like(held)
@@ -90,7 +90,9 @@ class Streamer:
                     missing.popleft()
                 if coming is not None and not missing:
                     self._pilot.guess(*coming)
-                    coming = None
+                if missing and not ready and not claimed:  # guesses that came to nothing hold the slots
+                    self._pilot.stop()
+                    continue
                 if ready:
                     compute(ready)
                     self._evict(layer, [int(expert) for expert in experts[ready] if leaving[expert]])

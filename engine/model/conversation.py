@@ -58,8 +58,8 @@ class Conversation:
                 self._cut(kept)
         return len(self.ids)
 
-    def forward(self, block: Ids, phase: Phase) -> None:
-        """Compute the rows that follow what is held, and hold them too. Raises what `Model.forward` raises."""
+    def forward(self, block: Ids, phase: Phase, more: bool = False) -> None:
+        """Compute the rows that follow what is held, and hold them too. more, errors: as in `Model.forward`."""
         self._board.counters[Counter.PHASE] = phase
         if self.recurrent and len(self.ids) - max(self._marks, default=0) >= _PASSING:
             self._marks.pop(self._passing, None)
@@ -67,7 +67,7 @@ class Conversation:
             self._passing = len(self.ids)
         self._reach = max(self._reach, len(self.ids) + len(block))
         try:
-            self._model.forward(block, len(self.ids), phase)
+            self._model.forward(block, len(self.ids), phase, more)
         except BaseException:
             if self.recurrent:  # some layers have seen the block and others have not
                 self._return(len(self.ids))

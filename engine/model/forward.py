@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..board import Board, Counter, Foreseer, Phase
 from ..experts.guesses import PairGuesses
 from ..experts.pilot import Foresight
-from ..experts.placement import Choices, Placement
+from ..experts.placement import EMPTY, Choices, Placement
 from ..experts.streaming import Coming, Streamer
 from ..kernels import records as r
 from ..kernels.program import run
@@ -34,6 +34,9 @@ from .workspace import HEAD_ROWS, Workspace
 Floats = npt.NDArray[np.float32]
 THREAD_BYTES = 4 << 20
 """Weights for which it pays to wake one more thread, when one token's experts come in one by one."""
+
+SURE = 2
+"""Choices of a block for each expert that there is, from which on nearly every expert is chosen."""
 
 OnRoute = Callable[[int, npt.NDArray[np.int32], Floats, npt.NDArray[np.int32]], None]
 """Told of every routing: (layer, ids [rows, k], weights [rows, k], kept [rows])."""
@@ -84,6 +87,7 @@ class Model:
         self.on_route: OnRoute | None = None
         self._choice = ThreadChoice(team.threads)
         self._threads = team.threads
+        self._more = False
         self._together_ns = self._used_ns = 0  # time and processor time of the forward at hand on all its threads
 
     def _make_state(self) -> npt.NDArray[np.int64]:
@@ -109,7 +113,7 @@ class Model:
         self._ahead = {by: self._build(lossy, Ahead(self._foresight, self._guesses, by, looka)) for by in ways}
 
     def _choose_program(self, one_token: bool) -> Program:
-        """The program that looks ahead, where that is wanted; a whole block is read without guessing."""
+        """The program that looks ahead, where that is wanted, for one token."""
         by = self.trial.by if self.trial is not None else Foreseer.NONE
         return self._ahead.get(by, self._program) if one_token else self._program
 
@@ -121,12 +125,14 @@ class Model:
         """Forget an earlier stop."""
         self._state[r.STOP] = 0
 
-    def forward(self, ids: npt.NDArray[np.int64], position: int, phase: Phase) -> None:
+    def forward(self, ids: npt.NDArray[np.int64], position: int, phase: Phase, more: bool = False) -> None:
         """Compute a block of rows, at most the workspace's, that stand at `position` and after.
 
+        more: another block of the prompt follows, so what it will need can be read already.
         Raises StoppedError when `stop` was called, ReadError when an expert cannot be read.
         """
         rows, decoding = len(ids), phase == Phase.DECODE
+        self._more = more
         program = self._running = self._choose_program(decoding and rows == 1)
         state, began = self._state, time.perf_counter_ns()
         self._ids[:rows] = ids
@@ -196,9 +202,25 @@ class Model:
         if layer in program.next_of:
             by, target = program.next_of[layer]
             coming = Coming(target, self._foresight.of(by, target), self.spec.top_k)
+        elif rows > 1 and self._looking.pilot:
+            coming = self._coming_block(layer, rows)
         self._streamer.run(layer, experts, choices, counter, compute, coming)
         self._passage.waited(layer, int(self._board.counters[Counter.READ_WAIT_NS]) - waited)
         return combine
+
+    def _coming_block(self, layer: int, rows: int) -> Coming | None:
+        """What a block of rows will need next, in the next mixture or the next block's first: if it has rows enough,
+        nearly everything, so what is missing there, hottest first."""
+        place, layers = self._place[layer] + 1, self.spec.moe_layers
+        if place == len(layers) and not self._more:
+            return None
+        target = layers[place % len(layers)]
+        experts = self.spec.mixture(target).experts
+        if rows * self.spec.top_k < SURE * experts:
+            return None
+        missing = np.flatnonzero(self.placement.slot_of[target, :experts] == EMPTY)
+        hottest = missing[np.argsort(self._board.heat[target, missing], kind="stable")[::-1]]
+        return Coming(target, hottest.tolist(), self.spec.top_k)
 
     def _choices(self, layer: int, rows: int, top_k: int) -> Choices:
         """What the rows chose in a layer, views of native memory; those of single tokens are made once."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engine import Engine, EngineOptions, Token, Turn
@@ -81,6 +82,32 @@ def test_turns_hit_alike(model: Path, ahead: Engine) -> None:
     read = int(ahead.board.counters[Counter.BYTES_READ])
     assert read == sum(turn.bytes_read for turn in plain) + wasted
     assert ahead.board.counters[Counter.AHEAD_READS] > 0
+
+
+def test_a_prompt_reads_ahead_what_nearly_all_of_its_rows_will_need(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.plan.CHUNKS", (32,))
+    prompt = [(7 * n) % 90 + 1 for n in range(100)]
+    logits, hits, targets = [], [], []
+    for pilot in (False, True):
+        with Engine.open(model, EngineOptions(cap=4, threads=1, context=256, pilot=pilot)) as engine:
+            guess = engine._pilot.guess
+
+            def noted(layer: int, experts: list[int], spare: int, guess: Any = guess) -> None:
+                targets.append(layer)
+                guess(layer, experts, spare)
+
+            monkeypatch.setattr(engine._pilot, "guess", noted)
+            turn = list(engine.generate(prompt, max_tokens=1, ignore_eos=True))[-1]
+            assert isinstance(turn, Turn)
+            logits.append(engine.logits(prompt))
+            hits.append(turn.prefill_hits)
+            useful = int(engine.board.counters[Counter.AHEAD_USEFUL])
+            assert (useful > 0) == pilot
+    assert np.array_equal(logits[0], logits[1])
+    assert hits[0] == hits[1]
+    assert set(targets) == {0, 1, 2, 3}  # the first layer's are the next block's
 
 
 def test_recall_is_counted(model: Path) -> None:
