@@ -7,6 +7,7 @@ A few thousand tokens are enough to tell what a cache of another size or policy 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -37,13 +38,17 @@ class RecentChoices:
         self.widths = np.full(layers, top_k, np.int64)
 
     def read(self, layers: Sequence[int], widths: Sequence[int], experts: int) -> dict[int, LayerTrace]:
-        """Traces of these layers, which choose `widths` experts a token, as far as their ends agree; by layer.
+        """Traces of these layers, which choose `widths` experts a token, of the forwards that all of them hold whole.
 
-        experts: how many a layer has.
+        One that was stopped, or is under way, has rows in some layers only. experts: how many a layer has.
         """
-        count = int(self.count[list(layers)].min())
+        held = {layer: self._held(layer) for layer in layers}
+        whole = reduce(np.intersect1d, [_forwards(clock) for _, clock in held.values()]) // (ROOM + 1)
         return linked(
-            {layer: self._layer(layer, width, experts, count) for layer, width in zip(layers, widths, strict=True)}
+            {
+                layer: self._layer(layer, width, experts, held[layer][0][np.isin(held[layer][1], whole)])
+                for layer, width in zip(layers, widths, strict=True)
+            }
         )
 
     def near(self, layer: int, rows: int) -> npt.NDArray[np.int32]:
@@ -59,8 +64,13 @@ class RecentChoices:
         ids = self.ids[layer, : ROOM * width].reshape(ROOM, width)[rows]
         return Rows(ids, self.kept[layer, rows], self.clock[layer, rows])
 
-    def _layer(self, layer: int, width: int, experts: int, count: int) -> LayerTrace:
+    def _held(self, layer: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+        """Where the last rows of a layer lie that are not about to be overwritten, and their forwards' numbers."""
+        count = int(self.count[layer])
         rows = np.arange(count - min(count, ROOM - _IN_FLIGHT), count) % ROOM
+        return rows, self.clock[layer, rows]
+
+    def _layer(self, layer: int, width: int, experts: int, rows: npt.NDArray[np.int64]) -> LayerTrace:
         kept, clock = self.kept[layer, rows], self.clock[layer, rows]
         ids = self.ids[layer, : ROOM * width].reshape(ROOM, width)[rows]
         starts = np.flatnonzero(np.diff(clock.astype(np.int64), prepend=-1))
@@ -70,6 +80,12 @@ class RecentChoices:
             np.concatenate(([0], np.cumsum(kept, dtype=np.int64))),
             ids[np.arange(width) < kept[:, None]],
         )
+
+
+def _forwards(clock: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+    """The forwards some rows belong to, each as number * (ROOM + 1) + rows."""
+    numbers, rows = np.unique(clock, return_counts=True)
+    return numbers.astype(np.int64) * (ROOM + 1) + rows
 
 
 def recent_bytes(layers: int, top_k: int) -> int:

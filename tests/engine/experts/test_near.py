@@ -67,6 +67,22 @@ def test_rows_of_a_forward_that_was_stopped_are_nobodys() -> None:
     assert names(ring.near(1, 2)) == [[[], [], [1, 2]], [[], [], [7, 8]]]
 
 
+def test_a_curve_is_drawn_from_forwards_that_all_layers_hold_whole() -> None:
+    ring = RecentChoices(2, 2)
+    for clock in range(1, 6):
+        note(ring, 0, clock, [[clock, 0], [clock, 8]])
+        if clock != 3:  # stopped between the layers
+            note(ring, 1, clock, [[clock, 1], [clock]])
+    note(ring, 0, 6, [[6, 0]])  # under way
+    first, second = ring.read([0, 1], [2, 2], EXPERTS).values()
+    assert [ids.tolist() for ids in np.split(first.ids, first.rows[1:-1])] == [
+        [clock, other] for clock in (1, 2, 4, 5) for other in (0, 8)
+    ]
+    assert second.ids.tolist() == [e for clock in (1, 2, 4, 5) for e in (clock, 1, clock)]
+    assert first.calls.tolist() == second.calls.tolist() == [0, 2, 4, 6, 8]
+    assert second.before == (first,)
+
+
 def test_a_layer_that_lacks_tokens_tells_nothing() -> None:
     first, second = trace_of([[1], [2]]), trace_of([[3]])
     assert linked({0: first, 1: second})[1].before == ()
