@@ -358,13 +358,16 @@ class Engine:
         widths, plan = [width for width, _ in self.spec.choices(self._top_k).values()], self.info.plan
         return memory_curve(self.spec, widths, self.model.placement, self.board.counters.copy(), self._policy, plan)
 
+    def end_guesses(self) -> None:
+        """Read no more on a guess; what was read so far is counted when this returns."""
+        self._pilot.stop()
+
     def after_turn(self, computed: int, decode_bytes: int, summary: Turn) -> list[Notice | Repin]:
         """Save what was learned from a turn; returns what is to be told.
 
         computed: tokens, the prompt's included. decode_bytes: read for the reply.
         """
         told: list[str] = []
-        self._pilot.stop()
         if self._trace is not None:
             self._trace.flush()
             if self._trace.failed:

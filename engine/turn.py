@@ -40,6 +40,9 @@ class Turnable(Protocol):
     def begin_turn(self) -> None:
         """Forget an earlier stop."""
 
+    def end_guesses(self) -> None:
+        """Read no more on a guess; what was read so far is counted when this returns."""
+
     def after_turn(self, computed: int, decode_bytes: int, summary: Turn) -> list[Notice | Repin]:
         """Save what was learned from a turn; returns what is to be told.
 
@@ -87,6 +90,7 @@ class TurnRun:
         finally:
             self._counters[Counter.PHASE] = Phase.IDLE
             engine.conversation.mark()
+            engine.end_guesses()
             summary = self._summary(stop)
             computed = int(self._counters[Counter.PREFILL_DONE]) + self._made
             told = engine.after_turn(computed, self._decode_bytes(), summary)
