@@ -16,6 +16,7 @@ from colibri_tui.themes import builtin_themes
 from colibri_tui.widgets.atlas import Atlas
 from engine.board import Board, Counter, Tier
 from tests.tui.boards import fire, lived_in
+from tests.tui.widgets.half_blocks import seen
 
 PALETTE = builtin_themes()["colibri"].palette
 LOOKS = {
@@ -146,19 +147,7 @@ def on_a_terminal(text: str):
     """What is seen of each column: colours of upper and lower half, or the character with its looks."""
     screen = pyte.Screen(60, 1)
     pyte.Stream(screen).feed(text)
-    seen = []
-    for column in range(60):
-        cell = screen.buffer[0][column]
-        match cell.data:
-            case "▀":
-                seen.append((cell.fg, cell.bg))
-            case "▄":
-                seen.append((cell.bg, cell.fg))
-            case " " if not cell.reverse:
-                seen.append((cell.bg, cell.bg))
-            case _:
-                seen.append(cell)
-    return seen
+    return seen(screen)
 
 
 @pytest.mark.parametrize("looks", ["truecolor", "256", "16", "mono"])

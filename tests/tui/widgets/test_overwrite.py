@@ -18,6 +18,7 @@ from colibri_tui.widgets import atlas as atlas_module
 from colibri_tui.widgets.atlas import Atlas
 from engine.board import Tier
 from tests.tui.boards import fire, lived_in
+from tests.tui.widgets.half_blocks import seen
 
 PALETTE = builtin_themes()["colibri"].palette
 SIZE = (70, 16)
@@ -65,24 +66,6 @@ class Host(App[None]):
 class Question(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         yield Static("a question\n" * 8)
-
-
-def seen(screen: pyte.Screen) -> list:
-    """What is seen of every cell: colours of upper and lower half, or the character with its looks."""
-    cells = []
-    for line in range(screen.lines):
-        for column in range(screen.columns):
-            cell = screen.buffer[line][column]
-            match cell.data:
-                case "▀":
-                    cells.append((cell.fg, cell.bg))
-                case "▄":
-                    cells.append((cell.bg, cell.fg))
-                case " " if not cell.reverse:
-                    cells.append((cell.bg, cell.bg))
-                case _:
-                    cells.append(cell)
-    return cells
 
 
 def repainted(app: App[None], system: ColorSystem) -> list:
