@@ -19,6 +19,7 @@ from click.shell_completion import CompletionItem
 from engine.errors import EngineError
 from engine.worker import ENGINE
 
+from . import NAME
 from .commands.ab import ab
 from .commands.bench import bench
 from .commands.chat import chat
@@ -29,7 +30,7 @@ from .commands.demo import demo
 from .commands.doctor import doctor
 from .commands.learn import learn
 from .commands.models import models
-from .commands.options import NAME, Program, write_options
+from .commands.options import Program, write_options
 from .commands.plan import plan
 from .commands.profile import profile
 from .commands.pull import pull

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from engine.errors import EngineError
 
-from .commands.options import NAME
+from . import NAME
 from .processes import child_environ, end
 from .render.clean import clean
 

@@ -26,7 +26,7 @@ from engine.events import Loading, Notice, Repin, Token, Turn
 from engine.worker import EngineLike
 
 Stopping = Callable[[EngineLike], AbstractContextManager[list[bool]]]
-"""Lets Ctrl+C end a turn; see `commands.run.stopping`."""
+"""Lets Ctrl+C end a turn; see `commands.stopping`."""
 
 SETTINGS: Final = ("system", "temperature", "nucleus", "max_tokens", "seed")
 HELP: Final = (

@@ -33,16 +33,16 @@ from .forecast import memory_curve
 from .headers import read_headers, spec_of
 from .kernels.team import Team, physical_cores
 from .learning import Learning
-from .model.build import Lossy
+from .model.buffers import HEAD_ROWS, buffer_sizes
 from .model.conversation import Conversation
 from .model.forward import Model, OnRoute, StoppedError
 from .model.kv import KV_NAMES, KVCache, kv_format
 from .model.spec import ModelSpec
 from .model.trial import Looking
 from .model.weights import Weights
-from .model.workspace import HEAD_ROWS, Workspace
+from .model.workspace import Workspace
 from .needs import model_needs
-from .options import EngineOptions
+from .options import EngineOptions, Lossy
 from .plan import describe, make_plan
 from .routed import routed_of
 from .text import AnswerReader, ChatTemplate, GenerationDefaults, Message, Sampling, Tokenizer
@@ -177,7 +177,7 @@ class Engine:
         return Model(
             spec,
             weights,
-            Workspace(spec, plan.chunk, threads),
+            Workspace(buffer_sizes(spec, plan.chunk, threads), plan.chunk, threads),
             kv,
             placement,
             Streamer(source, placement, self.readers, self.board, self._learning.ahead, self._pilot),

@@ -7,10 +7,10 @@ from .experts.guesses import guesses_bytes
 from .experts.policies import state_bytes
 from .experts.reader import READERS
 from .experts.recent import recent_bytes
+from .model.buffers import work_bytes
 from .model.kv import kv_bytes, kv_format
 from .model.spec import ModelSpec
 from .model.weights import Weights
-from .model.workspace import work_bytes
 from .options import EngineOptions
 from .plan import Needs
 

@@ -195,3 +195,11 @@ class EngineOptions:
         for field in fields(self):
             if field.name in KNOB:
                 KNOB[field.name].check(getattr(self, field.name), "option")
+
+
+@dataclass(frozen=True, slots=True)
+class Lossy:
+    """Routing as a person has limited it: fewer experts than the config, or only those that carry `top_p`."""
+
+    top_k: int | None = None
+    top_p: float | None = None

@@ -117,9 +117,9 @@ def main() -> None:
     folder = Path(named[0]) if named else Path(__file__).parent.parent / "screenshots"
     model = demo_folder()
     if not is_model(model):
-        from colibri_tui.commands.demo import build
+        from colibri_tui.commands.model import build_demo
 
-        build()
+        build_demo()
     folder.mkdir(exist_ok=True)
     paths.cache_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home:

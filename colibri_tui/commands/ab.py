@@ -14,7 +14,7 @@ import click
 from ..lab_data import MATRIX_NAME, write_matrix
 from ..launch import launch
 from .completion import model_names
-from .demo import model_folder
+from .model import model_folder
 from .options import EngineCommand, Program, debug_option, engine_options_but, given_flags, profile_option
 from .output import Progress
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from engine.lab.recording import Recording
     from engine.lab.replays import Room
     from engine.lab.rivals import Contest
-    from engine.model.build import Lossy
+    from engine.options import Lossy
 
 PROMPTS: Final = Path(__file__).parent.parent / "data" / "prompts"
 """The set that is shipped: a folder for each workload."""
@@ -75,7 +75,7 @@ def ab(
     compile_first(folder, progress.loading)
     from engine.engine import Engine
     from engine.lab.prompts import read_workloads
-    from engine.model.build import Lossy
+    from engine.options import Lossy
 
     workloads = read_workloads(prompts)
     flags = given_flags(ctx)

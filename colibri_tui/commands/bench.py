@@ -14,7 +14,7 @@ import click
 from ..launch import launch
 from ..sample_texts import text_ids
 from .completion import model_names
-from .demo import model_folder
+from .model import model_folder
 from .options import EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
 from .output import Progress
 

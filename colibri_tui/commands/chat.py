@@ -11,12 +11,12 @@ import click
 
 from engine.errors import EngineError
 
-from .. import paths
+from .. import NAME, paths
 from ..launch import Launch, launch
 from ..models import resolve_model
 from ..settings import read_state
 from .completion import model_names
-from .options import NAME, EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
+from .options import EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
 
 if TYPE_CHECKING:
     from ..app import ColibriApp

@@ -9,8 +9,9 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from engine.errors import EngineError
 
+from .. import NAME
 from ..models import DEMO, cached_models, list_models
-from .options import NAME, debug_option
+from .options import debug_option
 
 VARIABLE: Final = "_COLIBRI_TUI_COMPLETE"
 _FILES: Final = {

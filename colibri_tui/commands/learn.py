@@ -16,7 +16,7 @@ from engine.errors import EngineError
 from ..launch import launch
 from ..render.clean import clean
 from .completion import model_names
-from .demo import model_folder
+from .model import model_folder
 from .options import EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
 from .output import Progress
 

@@ -12,6 +12,7 @@ import click
 
 from engine.errors import EngineError
 
+from .. import NAME
 from ..inventory import Installed, installed, removable, remove, unfinished
 from ..launch import launch
 from ..recommended import recommended
@@ -19,7 +20,7 @@ from ..render.clean import clean
 from ..render.units import rate, size
 from .completion import model_names
 from .families import families_option
-from .options import NAME, Program, debug_option, profile_option
+from .options import Program, debug_option, profile_option
 from .output import Progress
 
 if TYPE_CHECKING:

@@ -11,9 +11,6 @@ import click
 from engine.errors import EngineError
 from engine.options import KNOBS, Knob
 
-NAME: Final = "colibri-tui"
-"""The program's name, as one types it."""
-
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _FLAGS: Final = f"{__name__}.flags"

@@ -14,16 +14,15 @@ import click
 from engine.errors import EngineError
 from engine.worker import find_factory
 
-from .. import paths
+from .. import NAME, paths
 from ..conversations import Conversations
 from ..journal import Journal
 from ..launch import Launch
 from ..plain import PlainChat
 from ..profiles import model_key
-from .demo import model_folder
-from .options import NAME
+from .model import model_folder
 from .output import Progress, TextOutput
-from .run import stopping
+from .stopping import stopping
 
 TWICE_SECONDS: Final = 1.5
 """Ctrl+C twice within this time, while nothing is answered, ends the program."""

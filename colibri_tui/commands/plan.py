@@ -14,6 +14,7 @@ import click
 
 from engine.errors import BudgetError, EngineError
 
+from .. import NAME
 from ..launch import launch
 from ..models import resolve_model
 from ..profiles import model_key, usage_path
@@ -21,7 +22,7 @@ from ..render.clean import clean
 from ..render.units import rate, seconds, size
 from ..settings import resolve_options
 from .completion import model_names
-from .options import NAME, EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
+from .options import EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
 from .output import Progress
 
 if TYPE_CHECKING:

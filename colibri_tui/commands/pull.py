@@ -10,12 +10,12 @@ import click
 
 from engine.errors import EngineError
 
-from .. import paths
+from .. import NAME, paths
 from ..models import disk_use
 from ..render.clean import clean
 from ..render.units import size
 from .convert import json_progress
-from .options import NAME, debug_option
+from .options import debug_option
 from .output import Progress
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from io import TextIOWrapper
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -19,9 +16,10 @@ from engine.worker import EngineLike, Factory, find_factory, state_event
 
 from ..launch import launch
 from .completion import model_names
-from .demo import model_folder
+from .model import model_folder
 from .options import EngineCommand, Program, debug_option, engine_options, given_flags, profile_option
 from .output import JsonOutput, Output, Progress, TextOutput
+from .stopping import stopping
 
 if TYPE_CHECKING:
     from engine.text.sampler import Sampling
@@ -71,23 +69,6 @@ def run_prompt(
         if state is not None:
             output.tell(state_event("saved", str(state), lambda: engine.save_state(str(state))))
     return INTERRUPTED if interrupted else 0
-
-
-@contextmanager
-def stopping(engine: EngineLike) -> Iterator[list[bool]]:
-    """Let Ctrl+C end the turn, and a second one the program. Yields a list that is empty until then."""
-    interrupted: list[bool] = []
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        interrupted.append(True)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        engine.stop()
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _ids(_ctx: click.Context, _param: click.Parameter, text: str | None) -> list[int] | None:

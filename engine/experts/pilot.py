@@ -1,11 +1,10 @@
 """Look-ahead: while a layer computes, the experts that the next one is expected to choose are read.
 
-What is expected comes from the next layer's own router, applied one layer early (see `model.build`), from who usually
-follows those that the present layer chose (see `guesses`), or from both. A guess is read
-when no reader has anything better to do, into a slot that no forward needs. When the forward reaches the guess's layer
-it takes what it really chose, whatever its state: read already, under way, or not begun, which is an ordinary read
-then. All else expires. Guesses change nothing that is counted, neither hits nor what a policy sees; only when reads
-happen.
+What is expected comes from the next layer's own router, applied one layer early (see `model.foreseeing`), from who
+usually follows those that the present layer chose (see `guesses`), or from both. A guess is read when no reader has
+anything better to do, into a slot that no forward needs. When the forward reaches the guess's layer it takes what it
+really chose, whatever its state: read already, under way, or not begun, which is an ordinary read then. All else
+expires. Guesses change nothing that is counted, neither hits nor what a policy sees; only when reads happen.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..engine import Engine
-from ..model.build import Lossy
+from ..options import Lossy
 from .recording import Recorder, Recording, as_turn, record_turn
 from .replays import Room, Setting, figures_of
 

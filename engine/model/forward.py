@@ -21,15 +21,18 @@ from ..experts.streaming import Coming, Streamer
 from ..kernels import records as r
 from ..kernels.program import run
 from ..kernels.team import Team, entry
-from .build import Builder, Lossy, Program
+from ..options import Lossy
+from .buffers import HEAD_ROWS
+from .build import Builder, Program
 from .foreseeing import Ahead
 from .kv import KVCache
+from .mixtures import Mixtures
 from .passage import Passage
 from .spec import ModelSpec
 from .threads import ThreadChoice
 from .trial import Looking, Trial
 from .weights import Weights
-from .workspace import HEAD_ROWS, Workspace
+from .workspace import Workspace
 
 Floats = npt.NDArray[np.float32]
 THREAD_BYTES = 4 << 20
@@ -68,8 +71,8 @@ class Model:
         self.placement, self.source = placement, weights.experts
         self._keep = (weights, kv)  # the program holds their addresses
         self._build: Callable[[Lossy, Ahead | None], Program] = lambda lossy, ahead: Builder(
-            spec, weights, space, kv, placement, board, self._state
-        ).build(lossy, ahead)
+            spec, weights, space, kv, Mixtures(weights.experts, placement, board, lossy), ahead
+        ).build(self._state)
         self._foresight, self._guesses = Foresight(len(spec.layers), spec.top_k), guesses
         self._looking = looking
         self.trial = Trial(looking.ways) if looking.pilot else None

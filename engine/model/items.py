@@ -12,7 +12,7 @@ from ..checkpoint.files import ModelFiles
 from ..checkpoint.index import TensorEntry
 from ..experts.source import Bytes, TensorRange
 from ..kernels.formats import F32, matrix_bytes
-from .storage import Shape, Stored
+from .storage.base import Shape, Stored
 
 Read = Callable[[TensorRange, memoryview | None], Bytes]
 """Reads bytes of a file, into memory that is given or new."""

@@ -17,25 +17,12 @@ from ..kernels.formats import F16, F32
 from ..kernels.memory import Block
 from .mixers import mixer_of
 from .spec import ModelSpec
-from .strips import WINDOW_MARKS, Bytes, Strip
+from .strips import WINDOW_MARKS, Bytes, LayerCache, Strip
 
 _PAGE = 4096
 
 MARKS = 5
 """Copies of the running state that are kept to go back to, two a turn and one; the memory plan counts them."""
-
-
-@dataclass(frozen=True, slots=True)
-class LayerCache:
-    """One layer's share: where it lies, for how many tokens, in which number format.
-
-    scratch: address of the memory that mixers share while they compute.
-    """
-
-    address: int
-    capacity: int
-    fmt: int
-    scratch: int
 
 
 def kv_format(choice: str | None, packed: bool) -> int:

@@ -65,3 +65,16 @@ def ring_length(capacity: int, behind: int | None) -> int:
         return capacity
     ring = -(-(behind + MOST_ROWS) // KEY_TILE) * KEY_TILE
     return ring if ring + WINDOW_MARKS * behind < capacity else capacity
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCache:
+    """One layer's share: where it lies, for how many tokens, in which number format.
+
+    scratch: address of the memory that mixers share while they compute.
+    """
+
+    address: int
+    capacity: int
+    fmt: int
+    scratch: int

@@ -16,11 +16,11 @@ from ..errors import CheckpointError
 from ..experts.source import MergedFormats
 from ..kernels.formats import LAYOUT, PACKED, matrix_bytes
 from . import storage
-from .gguf_names import renamed
 from .items import Alternating, Item, KeyUp, Matrix, Packed, ValueUp, Widened
-from .spec import ModelSpec, Quantisation, Role
+from .spec import ModelSpec, Role
 from .storage import Shape, Stored, expect
 from .storage.base import PlainRows
+from .unclaimed import Unclaimed
 
 _SCALES = (".scales", "_scales", ".weight_scale", ".weight_scale_inv", ".qs")
 """What names of scales that belong to quantised weights end in."""
@@ -36,7 +36,7 @@ MERGED_LAYOUT: dict[MergedFormats, str] = {
 """Name of the layout of a container's expert: of gate and up, and of down where that is another."""
 
 
-class Tensors:
+class Tensors(Unclaimed):
     """A checkpoint's tensors while they are being asked for, by role and layer.
 
     items: what was found, in order; all dense tensors of the model once `Weights` has asked. dense: the same by hub
@@ -44,52 +44,18 @@ class Tensors:
     """
 
     def __init__(self, checkpoint: Checkpoint, spec: ModelSpec) -> None:
-        self.checkpoint, self.spec = checkpoint, spec
+        super().__init__(checkpoint, spec)
         self.items: dict[tuple[Role, int], Item] = {}
         self.dense: dict[str, tuple[Shape, Stored | Packed]] = {}
-        self._left = renamed(checkpoint.tensors, spec) if checkpoint.metadata else dict(checkpoint.tensors)
 
     def name(self, role: Role, layer: int) -> str:
         """The name of a tensor; `{E}` stays for the expert."""
         return self.spec.names[role].replace("{L}", str(layer))
 
-    def has(self, name: str) -> bool:
-        """Whether a tensor is there and was not taken."""
-        return name in self._left
-
     def has_matrix(self, role: Role, layer: int) -> bool:
         """Whether a weight matrix is there, in whichever format."""
         name = self.name(role, layer)
-        return storage.present(self, name) or any(name + suffix in self._left for suffix in PACKED_SUFFIX.values())
-
-    def dtype(self, name: str) -> str | None:
-        """The dtype of a tensor that is there and was not taken."""
-        entry = self._left.get(name)
-        return entry.dtype if entry else None
-
-    def take(self, name: str) -> TensorEntry | None:
-        """Take a tensor if it is there."""
-        return self._left.pop(name, None)
-
-    def need(self, name: str) -> TensorEntry:
-        """Take a tensor that must be there."""
-        entry = self._left.pop(name, None)
-        if entry is None:
-            raise CheckpointError(
-                f"{self.checkpoint.folder}: tensor {name} is missing; the download is not complete, or this is not "
-                f"a {self.spec.family} checkpoint"
-            )
-        return entry
-
-    def quantisation(self, entry: TensorEntry, *methods: str) -> Quantisation:
-        """What the config says of tensors like `entry`, which only come of these methods."""
-        found = self.spec.quantisation
-        if found is None or found.method not in methods:
-            raise CheckpointError(
-                f"{entry.file.name}: tensor {entry.name} is quantised by {' or '.join(methods)}, but config.json's "
-                "quantization_config does not say so; download it again"
-            )
-        return found
+        return storage.present(self, name) or any(name + suffix in self.left for suffix in PACKED_SUFFIX.values())
 
     def stored(self, name: str, shape: Shape) -> Stored:
         """Take the matrix of that hub name, in whichever layout."""
@@ -117,7 +83,7 @@ class Tensors:
     def vector(self, role: Role, layer: int, *shape: int, shift: float = 0.0) -> None:
         """Ask for a tensor that is kept as float32, with `shift` added."""
         name = self.name(role, layer)
-        entry = self._left.get(name)
+        entry = self.left.get(name)
         if len(shape) == 2 and (entry is None or entry.dtype not in storage.FLOAT_FORMATS):
             stored = self._dense(name, shape)
         else:
@@ -163,12 +129,12 @@ class Tensors:
 
     def drop_copy(self, role: Role, original: Role) -> bool:
         """Take a tensor that holds what another does, byte for byte; say whether it does."""
-        one, other = self._left.get(self.name(role, 0)), self.checkpoint.tensors.get(self.name(original, 0))
+        one, other = self.left.get(self.name(role, 0)), self.checkpoint.tensors.get(self.name(original, 0))
         if one is None or other is None or (one.dtype, one.shape) != (other.dtype, other.shape):
             return False
         same = same_bytes((one.file, one.offset), (other.file, other.offset), one.nbytes)
         if same:
-            del self._left[one.name]
+            del self.left[one.name]
         return same
 
     def refuse_mixed_floats(self) -> None:
@@ -192,7 +158,7 @@ class Tensors:
     def refuse_leftovers(self) -> None:
         """Stop if a tensor is left that the family does not know to be unneeded."""
         patterns = [re.compile(pattern) for pattern in self.spec.ignore]
-        left = [name for name in self._left if not any(pattern.fullmatch(name) for pattern in patterns)]
+        left = [name for name in self.left if not any(pattern.fullmatch(name) for pattern in patterns)]
         if left:
             more = f" and {len(left) - 3} more" if len(left) > 3 else ""
             raise CheckpointError(

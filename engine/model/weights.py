@@ -1,44 +1,19 @@
-"""The weights of a model: found and checked first, then the dense part is read into one block of memory."""
+"""The weights of a model: found and checked first, then the dense part is read into memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-
-from ..checkpoint.files import ModelFiles
 from ..checkpoint.index import Checkpoint
-from ..kernels.formats import block_bytes
-from ..kernels.memory import Block
+from .dense import DenseWeights
 from .expert_layouts import find_experts
-from .items import Item, reading
 from .mixers import mixer_of
 from .spec import NORM_BIAS, DenseMlp, Layer, Mixture, ModelSpec, Role
 from .tensors import Tensors
 
-_ALIGN = 64
 
-
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    """A weight matrix in memory, [n, k]."""
-
-    address: int
-    fmt: int
-    n: int
-    k: int
-
-    @property
-    def step(self) -> int:
-        """Bytes from one block of 16 rows to the next."""
-        return block_bytes(self.fmt, self.k)
-
-
-class Weights:
-    """The tensors of one model by role: found and checked when constructed, read by `load`.
+class Weights(DenseWeights):
+    """The tensors of one model: found and checked when constructed.
 
     experts: where the routed experts lie on disk. dense: all other tensors by hub name, with their shape there.
-    dense_bytes: what these take in memory.
     """
 
     def __init__(self, checkpoint: Checkpoint, spec: ModelSpec) -> None:
@@ -48,45 +23,7 @@ class Weights:
         self.experts = find_experts(tensors)
         tensors.refuse_leftovers()
         self.dense = tensors.dense
-        self._items: dict[tuple[Role, int], Item] = tensors.items
-        self.dense_bytes = sum(_padded(item.nbytes) for item in self._items.values())
-        self._block: Block | None = None
-        self._addresses: dict[tuple[Role, int], int] = {}
-
-    def load(self, files: ModelFiles, progress: Callable[[int, int], None]) -> None:
-        """Read the dense part into one block of memory. `progress(done, total)` in bytes."""
-        self._block = Block(self.dense_bytes)
-        read = reading(files)
-        offset = 0
-        for key, item in self._items.items():
-            target = self._block.view[offset : offset + item.nbytes]
-            item.load(read, target, partial(self._tell, progress, offset))
-            self._addresses[key] = self._block.address + offset
-            offset += _padded(item.nbytes)
-        progress(self.dense_bytes, self.dense_bytes)
-
-    def _tell(self, progress: Callable[[int, int], None], start: int, done: int) -> None:
-        progress(start + done, self.dense_bytes)
-
-    def matrix(self, role: Role, layer: int = 0) -> Matrix:
-        """A loaded matrix; the embedding is also the head where there is no other."""
-        if role == "head" and (role, layer) not in self._items:
-            role = "embed"
-        item = self._items[role, layer]
-        n, k = item.shape
-        return Matrix(self._addresses[role, layer], item.fmt, n, k)
-
-    def read_per_token(self) -> int:
-        """Bytes of the dense part that a token reads: all but an embedding that is not the head as well."""
-        return self.dense_bytes - (_padded(self._items["embed", 0].nbytes) if ("head", 0) in self._items else 0)
-
-    def vector(self, role: Role, layer: int = 0) -> int:
-        """Address of a loaded float32 vector, 0 if the model has none."""
-        return self._addresses.get((role, layer), 0)
-
-
-def _padded(nbytes: int) -> int:
-    return -(-nbytes // _ALIGN) * _ALIGN
+        super().__init__(tensors.items)
 
 
 def _ask(tensors: Tensors) -> None:

@@ -1,101 +1,43 @@
-"""The buffers a forward works in, laid out once for the largest block of rows."""
+"""The memory that a forward works in."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..kernels.memory import Block
-from ..kernels.quantize import q8_bytes
-from ..kernels.records import scratch_bytes
-from .mixers import Mixer, mixer_of
-from .spec import DenseMlp, Mixture, ModelSpec, Rope
 
-HEAD_ROWS = 8
-"""Rows whose logits are computed at once."""
-
-_ALIGN = 64
+ALIGN = 64
 
 
-def distinct_ropes(mixers: list[Mixer]) -> list[Rope]:
-    """The rotary embeddings of a model, each once, in order of first use."""
-    found: list[Rope] = []
-    for mixer in mixers:
-        found.extend(rope for rope in mixer.ropes() if rope not in found)
-    return found
+def padded(size: int) -> int:
+    """Bytes that a buffer takes."""
+    return -(-size // ALIGN) * ALIGN
 
 
-def _sizes(spec: ModelSpec, rows: int, threads: int) -> dict[str, int]:
-    """Bytes of every buffer."""
-    mixers = [mixer_of(spec, layer) for layer in range(len(spec.layers))]
-    mlps = [layer.mlp.width if isinstance(layer.mlp, DenseMlp) else layer.mlp.shared_width for layer in spec.layers]
-    mixture: Mixture = spec.mixture(spec.moe_layers[0])
-    pairs, mlp, mixtures = rows * spec.top_k, max(mlps), len(spec.moe_layers)
-    sizes = {
-        "ids": rows * 8,
-        "residual": rows * spec.hidden * 4,
-        "normed": rows * spec.hidden * 4,
-        "quantized": rows * q8_bytes(max(spec.hidden, *(mixer.widest_input() for mixer in mixers))),
-        "quantized_mlp": rows * q8_bytes(max(mlp, 1)),
-        "gate": rows * mlp * 4,
-        "up": rows * mlp * 4,
-        "mixed": rows * spec.hidden * 4 * any(layer.norms != "before" for layer in spec.layers),
-        "shared": rows * spec.hidden * 4,
-        "shared_gate": rows * 4,
-        "router": rows * spec.experts * 4,
-        "route_ids": mixtures * pairs * 4,  # every layer's own: what a token chose is noted when it is through
-        "route_weights": mixtures * pairs * 4,
-        "route_kept": mixtures * rows * 4,
-        "h": pairs * mixture.width * 4,
-        "hq": pairs * q8_bytes(mixture.width),
-        "y": pairs * spec.hidden * 4,
-        "rope": sum(rows * rope.dim * 4 for rope in distinct_ropes(mixers)),
-        "ahead_normed": spec.hidden * 4,  # of one token
-        "ahead_router": spec.experts * 4,
-        "job_expert": spec.experts * 8,
-        "job_first": (spec.experts + 1) * 8,
-        "job_pairs": pairs * 8,
-        "active_jobs": spec.experts * 8,
-        "expert_count": spec.experts * 8,
-        "logits": HEAD_ROWS * spec.vocab * 4,
-        "scratch": threads * max(scratch_bytes(rows, spec.experts), *(_padded(mixer.scratch()) for mixer in mixers)),
-    }
-    for mixer in mixers:
-        for name, size in mixer.buffers(rows).items():
-            sizes[name] = max(sizes.get(name, 0), size)
-    return sizes
-
-
-def _padded(size: int) -> int:
-    return -(-size // _ALIGN) * _ALIGN
-
-
-def _total(sizes: dict[str, int]) -> int:
-    return sum(_padded(size) for size in sizes.values())
-
-
-def work_bytes(spec: ModelSpec, threads: int) -> tuple[int, int]:
-    """(fixed bytes, bytes per row) of a workspace, from above."""
-    one, two = _total(_sizes(spec, 64, threads)), _total(_sizes(spec, 128, threads))
-    per_row = -(-(two - one) // 64)
-    return max(0, one - 64 * per_row) + _ALIGN * len(_sizes(spec, 1, threads)), per_row
+def total_bytes(sizes: Mapping[str, int]) -> int:
+    """Bytes that all buffers take."""
+    return sum(padded(size) for size in sizes.values())
 
 
 class Workspace:
-    """Named buffers in one block; `address[name]`, and numpy views of those that Python touches."""
+    """Named buffers in one block; `address[name]`, and numpy views of those that Python touches.
 
-    def __init__(self, spec: ModelSpec, rows: int, threads: int) -> None:
-        sizes = _sizes(spec, rows, threads)
+    sizes: bytes by name, for blocks of up to `rows` rows and so many threads (see `buffers`).
+    """
+
+    def __init__(self, sizes: Mapping[str, int], rows: int, threads: int) -> None:
         self.rows = rows
         self.thread_scratch = sizes["scratch"] // threads
-        self._block = Block(_total(sizes))
+        self._block = Block(total_bytes(sizes))
         self._offsets: dict[str, int] = {}
         offset = 0
         for name, size in sizes.items():
             self._offsets[name] = offset
-            offset += _padded(size)
+            offset += padded(size)
         self.address = {name: self._block.address + at for name, at in self._offsets.items()}
 
     def array(self, name: str, shape: tuple[int, ...], dtype: Any, skip: int = 0) -> npt.NDArray[Any]:

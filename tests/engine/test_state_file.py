@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from engine import Engine, EngineOptions, Prefill, Token, state_file
 from engine.board import Counter
 from engine.errors import StateError
-from engine.model.build import Lossy
+from engine.options import Lossy
 from tests.oracle.answers import greedy
 from tests.oracle.checkpoints import Folder
 

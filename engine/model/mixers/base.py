@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
 
 from ..spec import Rope
-from ..strips import Strip
-
-if TYPE_CHECKING:
-    from ..build import Builder
-    from ..kv import LayerCache
-    from ..tensors import Tensors
+from ..strips import LayerCache, Strip
+from ..tensors import Tensors
+from ..writer import Writer
 
 
 class Mixer(ABC):
@@ -54,5 +50,5 @@ class Mixer(ABC):
         """Columns of the widest activation it multiplies a matrix with."""
 
     @abstractmethod
-    def emit(self, builder: Builder, cache: LayerCache) -> None:
+    def emit(self, writer: Writer, cache: LayerCache) -> None:
         """Emit the operations: the normed rows in, the result added to the residual."""

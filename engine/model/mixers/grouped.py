@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...kernels import records as r
 from ...kernels.formats import itemsize
 from ...kernels.records import attention_scratch
 from ..spec import Attention, ModelSpec, Rope
-from ..strips import Strip, ring_length
+from ..strips import LayerCache, Strip, ring_length
+from ..tensors import Tensors
+from ..writer import Writer
 from .base import Mixer
-
-if TYPE_CHECKING:
-    from ..build import Builder
-    from ..kv import LayerCache
-    from ..tensors import Tensors
 
 _QK_NORM = {
     "none": r.NO_NORM, "head": r.NORM_HEAD, "projection": r.NORM_PROJECTION, "rotated": r.NORM_ROTATED,
@@ -78,28 +73,28 @@ class GroupedQuery(Mixer):
         """The attended heads."""
         return self._q
 
-    def emit(self, builder: Builder, cache: LayerCache) -> None:
+    def emit(self, writer: Writer, cache: LayerCache) -> None:
         """Project, rotate, attend, project back."""
-        spec, layer, kind, weights, at = self._spec, self._layer, self._kind, builder.weights, builder.space.address
-        source, rope = builder.source, kind.rope
+        spec, layer, kind, weights, at = self._spec, self._layer, self._kind, writer.weights, writer.space.address
+        source, rope = writer.source, kind.rope
         q, k, o = (weights.matrix(role, layer) for role in ("q", "k", "o"))
         v = weights.matrix("v", layer) if kind.values != "keys" else k
-        builder.quantise(source, spec.hidden, (q.fmt, k.fmt, v.fmt))
-        builder.linear(q, source, builder.rows("q", q.n), weights.vector("q_bias", layer))
-        builder.linear(k, source, builder.rows("k", k.n), weights.vector("k_bias", layer))
-        keys, values = builder.rows("k", k.n), builder.rows("v", v.n)
+        writer.quantise(source, spec.hidden, (q.fmt, k.fmt, v.fmt))
+        writer.linear(q, source, writer.rows("q", q.n), weights.vector("q_bias", layer))
+        writer.linear(k, source, writer.rows("k", k.n), weights.vector("k_bias", layer))
+        keys, values = writer.rows("k", k.n), writer.rows("v", v.n)
         if kind.values != "keys":
-            builder.linear(v, source, values, weights.vector("v_bias", layer))
+            writer.linear(v, source, values, weights.vector("v_bias", layer))
         if kind.values != "projected":
             raw = keys if kind.values == "keys" else values
-            builder.emit(
+            writer.emit(
                 r.NORM, x=raw.address, x_stride=raw.stride, y=values.address, y_stride=values.stride,
                 n=kind.head_dim, k=kind.kv_heads, f=spec.norm_eps,
             )  # fmt: skip
-        cos, sin = builder.rope(rope) if rope else (0, 0)
+        cos, sin = writer.rope(rope) if rope else (0, 0)
         tuning, every = kind.tuning or (0.0, 1.0)
         stored, _ = self.strips(cache.capacity, cache.fmt)
-        index = builder.record("attentions", {
+        index = writer.record("attentions", {
             "q": at["q"], "k": at["k"], "v": at["v"], "out": at["attended"],
             "q_stride": self._q_stride, "gated": int(kind.gated),
             "cache_k": cache.address, "cache_v": cache.address + stored.nbytes,
@@ -111,8 +106,8 @@ class GroupedQuery(Mixer):
             "clip": kind.clip or 0.0, "scale": kind.scale or kind.head_dim**-0.5, "window": kind.window or 0,
             "chunk": kind.chunk or 0, "sinks": weights.vector("sinks", layer), "tuning": tuning, "tuning_every": every,
         })  # fmt: skip
-        builder.emit(r.ROTATE, index=index)
-        builder.emit(r.ATTEND, index=index)
-        attended = builder.rows("attended", o.k)
-        builder.quantise(attended, o.k, (o.fmt,))
-        builder.linear(o, attended, builder.target, weights.vector("o_bias", layer), mode=builder.mode)
+        writer.emit(r.ROTATE, index=index)
+        writer.emit(r.ATTEND, index=index)
+        attended = writer.rows("attended", o.k)
+        writer.quantise(attended, o.k, (o.fmt,))
+        writer.linear(o, attended, writer.target, weights.vector("o_bias", layer), mode=writer.mode)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...kernels import records as r
 from ...kernels.formats import itemsize
 from ..rope import softmax_factor
 from ..spec import LatentAttention, ModelSpec, Role, Rope
-from ..strips import Strip
+from ..strips import LayerCache, Strip
+from ..tensors import Tensors
+from ..writer import Rows, Writer
 from .base import Mixer
-
-if TYPE_CHECKING:
-    from ..build import Builder, Rows
-    from ..kv import LayerCache
-    from ..tensors import Tensors
 
 _BIAS: dict[Role, Role] = {"q_a": "q_a_bias", "kv_a": "kv_a_bias"}
 
@@ -91,57 +86,57 @@ class Latent(Mixer):
         """The attended heads or the compressed query."""
         return max(self._value, self._kind.q_rank or 0)
 
-    def emit(self, builder: Builder, cache: LayerCache) -> None:
+    def emit(self, writer: Writer, cache: LayerCache) -> None:
         """Project down and up, select, attend among the latents, project back."""
-        weights, layer, kind, source = builder.weights, self._layer, self._kind, builder.source
+        weights, layer, kind, source = writer.weights, self._layer, self._kind, writer.source
         roles: list[Role] = ["kv_a", "q" if kind.q_rank is None else "q_a"]
         if kind.indexer is not None:
             roles.append("index_k")
-        builder.quantise(source, self._spec.hidden, [weights.matrix(role, layer).fmt for role in roles])
+        writer.quantise(source, self._spec.hidden, [weights.matrix(role, layer).fmt for role in roles])
         for role in roles:
-            self._project(builder, role, source, role)
+            self._project(writer, role, source, role)
         if kind.indexer is not None:
             # While a conversation is no longer than the selection, all is selected and no score is needed.
-            self._project(builder, "index_weights", source, "index_weights", after=kind.top_k or 0)
+            self._project(writer, "index_weights", source, "index_weights", after=kind.top_k or 0)
         if kind.q_rank is not None:
-            self._expand_queries(builder, kind.q_rank)
-        index = builder.record("latents", self._latent_record(builder, cache))
-        builder.emit(r.LATENT_STORE, index=index)
-        builder.emit(r.LATENT_ABSORB, index=index)
+            self._expand_queries(writer, kind.q_rank)
+        index = writer.record("latents", self._latent_record(writer, cache))
+        writer.emit(r.LATENT_STORE, index=index)
+        writer.emit(r.LATENT_ABSORB, index=index)
         if kind.indexer is not None:
-            indexer = builder.record("indexers", self._indexer_record(builder, cache))
-            builder.emit(r.INDEX_STORE, index=indexer)
-            builder.emit(r.INDEX_SELECT, index=indexer)
-        builder.emit(r.LATENT_ATTEND, index=index)
-        builder.emit(r.LATENT_EXPAND, index=index)
-        o, attended = weights.matrix("o", layer), builder.rows("attended", self._value)
-        builder.quantise(attended, o.k, (o.fmt,))
-        builder.linear(o, attended, builder.target, weights.vector("o_bias", layer), mode=builder.mode)
+            indexer = writer.record("indexers", self._indexer_record(writer, cache))
+            writer.emit(r.INDEX_STORE, index=indexer)
+            writer.emit(r.INDEX_SELECT, index=indexer)
+        writer.emit(r.LATENT_ATTEND, index=index)
+        writer.emit(r.LATENT_EXPAND, index=index)
+        o, attended = weights.matrix("o", layer), writer.rows("attended", self._value)
+        writer.quantise(attended, o.k, (o.fmt,))
+        writer.linear(o, attended, writer.target, weights.vector("o_bias", layer), mode=writer.mode)
 
-    def _project(self, builder: Builder, role: Role, source: Rows, target: str, after: int = 0) -> None:
+    def _project(self, writer: Writer, role: Role, source: Rows, target: str, after: int = 0) -> None:
         """Emit a product into the buffer `target`, with the bias if there is one."""
-        matrix = builder.weights.matrix(role, self._layer)
+        matrix = writer.weights.matrix(role, self._layer)
         bias = _BIAS.get(role)
-        address = builder.weights.vector(bias, self._layer) if bias else 0
-        builder.linear(matrix, source, builder.rows(target, matrix.n), address, after=after)
+        address = writer.weights.vector(bias, self._layer) if bias else 0
+        writer.linear(matrix, source, writer.rows(target, matrix.n), address, after=after)
 
-    def _expand_queries(self, builder: Builder, rank: int) -> None:
+    def _expand_queries(self, writer: Writer, rank: int) -> None:
         """Norm the compressed query and project it to the heads' queries, the attention's and the indexer's."""
-        weights, layer, compressed = builder.weights, self._layer, builder.rows("q_a", rank)
-        builder.emit(
+        weights, layer, compressed = writer.weights, self._layer, writer.rows("q_a", rank)
+        writer.emit(
             r.NORM, x=compressed.address, x_stride=compressed.stride, y=compressed.address,
             y_stride=compressed.stride, w=weights.vector("q_a_norm", layer), n=rank, f=self._kind.norm_eps,
         )  # fmt: skip
         roles: list[Role] = ["q_b"] if self._kind.indexer is None else ["q_b", "index_q"]
-        builder.quantise(compressed, rank, [weights.matrix(role, layer).fmt for role in roles])
-        self._project(builder, "q_b", compressed, "q")
+        writer.quantise(compressed, rank, [weights.matrix(role, layer).fmt for role in roles])
+        self._project(writer, "q_b", compressed, "q")
         if self._kind.indexer is not None:
-            self._project(builder, "index_q", compressed, "index_q", after=self._kind.top_k or 0)
+            self._project(writer, "index_q", compressed, "index_q", after=self._kind.top_k or 0)
 
-    def _latent_record(self, builder: Builder, cache: LayerCache) -> dict[str, float]:
-        kind, at, weights = self._kind, builder.space.address, builder.weights
+    def _latent_record(self, writer: Writer, cache: LayerCache) -> dict[str, float]:
+        kind, at, weights = self._kind, writer.space.address, writer.weights
         key_up, value_up = weights.matrix("key_up", self._layer), weights.matrix("value_up", self._layer)
-        cos, sin = builder.rope(kind.rope)
+        cos, sin = writer.rope(kind.rope)
         return {
             "q": at["q"], "kv": at["kv_a"], "query": at["query"], "out": at["attended"],
             "cache": cache.address, "fmt": cache.fmt,
@@ -153,10 +148,10 @@ class Latent(Mixer):
             "top_k": kind.top_k or 0, "selected": at["selected"],
         }  # fmt: skip
 
-    def _indexer_record(self, builder: Builder, cache: LayerCache) -> dict[str, float]:
-        kind, indexer, at, weights = self._kind, self._kind.indexer, builder.space.address, builder.weights
+    def _indexer_record(self, writer: Writer, cache: LayerCache) -> dict[str, float]:
+        kind, indexer, at, weights = self._kind, self._kind.indexer, writer.space.address, writer.weights
         assert indexer is not None
-        cos, sin = builder.rope(kind.rope)
+        cos, sin = writer.rope(kind.rope)
         return {
             "q": at["index_q"], "k": at["index_k"], "weights": at["index_weights"],
             "heads": indexer.heads, "dim": indexer.dim, "rope_dim": kind.rope.dim, "pairs": int(indexer.pairs),

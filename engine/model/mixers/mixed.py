@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...errors import UnsupportedModelError
 from ...kernels import records as r
 from ...kernels.formats import BF16, F16, F32, itemsize
 from ..spec import MixedAttention, ModelSpec, Rope
-from ..strips import Strip
+from ..strips import LayerCache, Strip
+from ..tensors import Tensors
+from ..writer import Writer
 from .base import Mixer
-
-if TYPE_CHECKING:
-    from ..build import Builder
-    from ..kv import LayerCache
-    from ..tensors import Tensors
 
 
 class Mixed(Mixer):
@@ -64,39 +59,39 @@ class Mixed(Mixer):
         """The model's width."""
         return self._spec.hidden
 
-    def emit(self, builder: Builder, cache: LayerCache) -> None:
+    def emit(self, writer: Writer, cache: LayerCache) -> None:
         """Route, project with the chosen experts, attend, project back with the same."""
-        layer, kind, width, weights, at = self._layer, self._kind, self._width, builder.weights, builder.space.address
-        source, hidden, top_k = builder.source, self._spec.hidden, kind.router.top_k
+        layer, kind, width, weights, at = self._layer, self._kind, self._width, writer.weights, writer.space.address
+        source, hidden, top_k = writer.source, self._spec.hidden, kind.router.top_k
         k, v, q, o = (weights.matrix(role, layer) for role in ("k", "v", "q", "o"))
         if q.fmt != o.fmt or q.fmt not in (F32, F16, BF16):
             raise UnsupportedModelError(f"layer {layer}: attention experts must be plain float matrices of one dtype")
-        builder.linear(weights.matrix("attention_router", layer), source, builder.rows("mixed_logits", kind.experts))
-        builder.linear(k, source, builder.rows("k", width))
-        builder.linear(v, source, builder.rows("v", width))
-        routing = builder.record("mixtures", {
+        writer.linear(weights.matrix("attention_router", layer), source, writer.rows("mixed_logits", kind.experts))
+        writer.linear(k, source, writer.rows("k", width))
+        writer.linear(v, source, writer.rows("v", width))
+        routing = writer.record("mixtures", {
             "layer": layer, "experts": kind.experts, "top_k": top_k, "logits": at["mixed_logits"],
             "scores": r.CHOSEN, "groups": 1, "top_groups": 1, "scaling": 1.0, "top_p": 1.0,
             "ids": at["mixed_ids"], "weights": at["mixed_weights"], "kept": at["mixed_kept"],
         })  # fmt: skip
-        mixed = builder.record("mixed", {
-            "x": source.address, "q": at["q"], "attended": at["attended"], "y": builder.target.address,
+        mixed = writer.record("mixed", {
+            "x": source.address, "q": at["q"], "attended": at["attended"], "y": writer.target.address,
             "ids": at["mixed_ids"], "weights": at["mixed_weights"], "fmt": q.fmt,
             "up": q.address, "up_bytes": width * hidden * itemsize(q.fmt), "up_step": q.step,
             "down": o.address, "down_bytes": hidden * width * itemsize(o.fmt), "down_step": o.step,
             "bias": weights.vector("attention_bias", layer), "factor": self._spec.residual_scale,
             "hidden": hidden, "top_k": top_k, "kv_heads": kind.kv_heads, "dim": kind.head_dim,
         })  # fmt: skip
-        cos, sin = builder.rope(kind.rope)
-        attention = builder.record("attentions", {
+        cos, sin = writer.rope(kind.rope)
+        attention = writer.record("attentions", {
             "q": at["q"], "k": at["k"], "v": at["v"], "out": at["attended"], "q_stride": kind.head_dim,
             "cache_k": cache.address, "cache_v": cache.address + self.cache_bytes(cache.capacity, cache.fmt) // 2,
             "capacity": cache.capacity, "fmt": cache.fmt, "heads": kind.kv_heads * top_k, "kv_heads": kind.kv_heads,
             "dim": kind.head_dim, "norm": r.NO_NORM, "cos": cos, "sin": sin, "rope_dim": kind.rope.dim,
             "pairs": int(kind.rope.pairs), "scale": kind.head_dim**-0.5,
         })  # fmt: skip
-        builder.emit(r.ROUTE, index=routing)
-        builder.emit(r.MIXED_QUERIES, index=mixed)
-        builder.emit(r.ROTATE, index=attention)
-        builder.emit(r.ATTEND, index=attention)
-        builder.emit(r.MIXED_OUTPUT, index=mixed)
+        writer.emit(r.ROUTE, index=routing)
+        writer.emit(r.MIXED_QUERIES, index=mixed)
+        writer.emit(r.ROTATE, index=attention)
+        writer.emit(r.ATTEND, index=attention)
+        writer.emit(r.MIXED_OUTPUT, index=mixed)

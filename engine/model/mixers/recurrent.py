@@ -5,19 +5,15 @@ Their state is no cache: it cannot be cut back to an earlier position. `model.kv
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
 from ...kernels import records as r
 from ..spec import DeltaNet, ModelSpec, Rope, ShortConvolution
+from ..strips import LayerCache
+from ..tensors import Tensors
+from ..writer import Writer
 from .base import Mixer
-
-if TYPE_CHECKING:
-    from ..build import Builder
-    from ..kv import LayerCache
-    from ..tensors import Tensors
 
 Columns = npt.NDArray[np.int32]
 
@@ -95,27 +91,27 @@ class GatedDeltaNet(Mixer):
             columns.astype(np.int32) for columns in (np.concatenate([q, q + kind.key_dim, v]), z, b, b + group)
         )  # type: ignore[return-value]
 
-    def emit(self, builder: Builder, cache: LayerCache) -> None:
+    def emit(self, writer: Writer, cache: LayerCache) -> None:
         """Project, convolve, run the delta rule, project back."""
-        layer, kind, weights, at = self._layer, self._kind, builder.weights, builder.space.address
-        source, hidden, out = builder.source, self._spec.hidden, weights.matrix("out", layer)
-        gates = builder.rows("gates", 2 * kind.value_heads)
+        layer, kind, weights, at = self._layer, self._kind, writer.weights, writer.space.address
+        source, hidden, out = writer.source, self._spec.hidden, weights.matrix("out", layer)
+        gates = writer.rows("gates", 2 * kind.value_heads)
         if kind.grouped:
             qkvz, ba = weights.matrix("in_qkvz", layer), weights.matrix("in_ba", layer)
-            projected = z = builder.rows("projected", qkvz.n)
-            builder.quantise(source, hidden, (qkvz.fmt, ba.fmt))
-            builder.linear(qkvz, source, projected)
-            builder.linear(ba, source, gates)
+            projected = z = writer.rows("projected", qkvz.n)
+            writer.quantise(source, hidden, (qkvz.fmt, ba.fmt))
+            writer.linear(qkvz, source, projected)
+            writer.linear(ba, source, gates)
         else:
             qkv, in_z, b, a = (weights.matrix(role, layer) for role in ("in_qkv", "in_z", "in_b", "in_a"))
-            projected, z = builder.rows("projected", qkv.n), builder.rows("z", in_z.n)
-            builder.quantise(source, hidden, (qkv.fmt, in_z.fmt, b.fmt, a.fmt))
-            builder.linear(qkv, source, projected)
-            builder.linear(in_z, source, z)
-            builder.linear(b, source, gates)
-            builder.linear(a, source, gates.shifted(kind.value_heads))
-        columns, z_columns, b_columns, a_columns = (builder.keep(array) for array in self._columns())
-        index = builder.record("deltas", {
+            projected, z = writer.rows("projected", qkv.n), writer.rows("z", in_z.n)
+            writer.quantise(source, hidden, (qkv.fmt, in_z.fmt, b.fmt, a.fmt))
+            writer.linear(qkv, source, projected)
+            writer.linear(in_z, source, z)
+            writer.linear(b, source, gates)
+            writer.linear(a, source, gates.shifted(kind.value_heads))
+        columns, z_columns, b_columns, a_columns = (writer.keep(array) for array in self._columns())
+        index = writer.record("deltas", {
             "projected": projected.address, "projected_stride": projected.stride, "columns": columns,
             "channels": self._channels, "mixed": at["convolved"], "conv": weights.vector("conv", layer),
             "taps": kind.taps, "history": cache.address, "memory": cache.address + self._history_bytes(),
@@ -125,11 +121,11 @@ class GatedDeltaNet(Mixer):
             "a_log": weights.vector("a_log", layer), "dt_bias": weights.vector("dt_bias", layer),
             "norm": weights.vector("out_norm", layer), "eps": self._spec.norm_eps, "out": at["attended"],
         })  # fmt: skip
-        builder.emit(r.DELTA_CONVOLVE, index=index)
-        builder.emit(r.DELTA, index=index)
-        result = builder.rows("attended", self._values)
-        builder.quantise(result, self._values, (out.fmt,))
-        builder.linear(out, result, builder.target, mode=builder.mode)
+        writer.emit(r.DELTA_CONVOLVE, index=index)
+        writer.emit(r.DELTA, index=index)
+        result = writer.rows("attended", self._values)
+        writer.quantise(result, self._values, (out.fmt,))
+        writer.linear(out, result, writer.target, mode=writer.mode)
 
 
 class GatedConvolution(Mixer):
@@ -165,18 +161,18 @@ class GatedConvolution(Mixer):
         """The model's width."""
         return self._spec.hidden
 
-    def emit(self, builder: Builder, cache: LayerCache) -> None:
+    def emit(self, writer: Writer, cache: LayerCache) -> None:
         """Project, convolve, project back."""
-        layer, hidden, weights = self._layer, self._spec.hidden, builder.weights
+        layer, hidden, weights = self._layer, self._spec.hidden, writer.weights
         into, out = weights.matrix("in_conv", layer), weights.matrix("out", layer)
-        projected, result = builder.rows("projected", into.n), builder.rows("attended", hidden)
-        builder.quantise(builder.source, hidden, (into.fmt,))
-        builder.linear(into, builder.source, projected)
-        index = builder.record("deltas", {
+        projected, result = writer.rows("projected", into.n), writer.rows("attended", hidden)
+        writer.quantise(writer.source, hidden, (into.fmt,))
+        writer.linear(into, writer.source, projected)
+        index = writer.record("deltas", {
             "projected": projected.address, "projected_stride": projected.stride, "channels": hidden,
             "conv": weights.vector("conv", layer), "taps": self._kind.taps, "history": cache.address,
             "out": result.address,
         })  # fmt: skip
-        builder.emit(r.SHORT_CONVOLVE, index=index)
-        builder.quantise(result, hidden, (out.fmt,))
-        builder.linear(out, result, builder.target, mode=builder.mode)
+        writer.emit(r.SHORT_CONVOLVE, index=index)
+        writer.quantise(result, hidden, (out.fmt,))
+        writer.linear(out, result, writer.target, mode=writer.mode)

@@ -4,15 +4,12 @@ rows in one of the kernels' formats. Nothing is rounded: rows stand for exactly 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ...errors import CheckpointError
 from ...kernels.formats import MXFP4, Q4_0, Q4_K, Q5_0, Q5_K, Q6_K, Q8_0, unit_columns
+from ..unclaimed import Unclaimed
 from . import colibri, compressed, fp8, gptq, mxfp4
 from .base import FLOAT_FORMATS, PlainRows, Shape, Stored, expect
-
-if TYPE_CHECKING:
-    from ..tensors import Tensors
 
 __all__ = ["FLOAT_FORMATS", "Shape", "Stored", "expect", "find", "present"]
 
@@ -22,18 +19,18 @@ _GGUF = {
 _ROW_FORMATS = {**FLOAT_FORMATS, **_GGUF}
 """Kernels' formats by the dtypes of tensors whose rows are read as they are."""
 
-_FINDERS: tuple[Callable[[Tensors, str, Shape], Stored | None], ...] = (
+_FINDERS: tuple[Callable[[Unclaimed, str, Shape], Stored | None], ...] = (
     fp8.find, colibri.find, mxfp4.find, compressed.find, gptq.find,
 )  # fmt: skip
 _MARKED = (mxfp4, compressed, gptq)
 
 
-def present(tensors: Tensors, name: str) -> bool:
+def present(tensors: Unclaimed, name: str) -> bool:
     """Whether a matrix is there under its hub name, in whichever layout."""
     return tensors.has(name) or any(tensors.has(layout.marker(name)) for layout in _MARKED)
 
 
-def find(tensors: Tensors, name: str, shape: Shape) -> Stored:
+def find(tensors: Unclaimed, name: str, shape: Shape) -> Stored:
     """Take the matrix of that hub name: [n, k], or [stack, n, k] as matrices one below the other."""
     for find_layout in _FINDERS:
         found = find_layout(tensors, name, shape)

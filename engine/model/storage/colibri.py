@@ -15,7 +15,7 @@ as int8 or as int4 in two's complement (U8), by row or in groups.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,11 +23,9 @@ from ...checkpoint.index import TensorEntry
 from ...errors import CheckpointError
 from ...experts.source import Bytes, TensorRange
 from ...kernels.formats import I8S
+from ..unclaimed import Unclaimed
 from .base import Shape, Stored, by_row
 from .int4 import Int4Rows, int4_format
-
-if TYPE_CHECKING:
-    from ..tensors import Tensors
 
 _GROUPS = (64, 32, 128, 256, 512)
 """Columns of a group, likeliest first."""
@@ -42,7 +40,7 @@ class Place(NamedTuple):
     scales_at: int
 
 
-def find(tensors: Tensors, name: str, shape: Shape) -> Stored | None:
+def find(tensors: Unclaimed, name: str, shape: Shape) -> Stored | None:
     """Take a matrix of GLM's container, if it is there."""
     if tensors.dtype(name) not in ("U8", "I8") or not tensors.has(name + ".qs"):
         return None

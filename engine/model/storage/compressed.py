@@ -7,17 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ...checkpoint.index import TensorEntry
 from ...errors import CheckpointError
 from ...experts.source import Bytes, TensorRange
 from ...kernels.formats import I4S
+from ..unclaimed import Unclaimed
 from .base import Shape, by_row, expect, expect_scales, floats
 from .int4 import Int4Rows, int4_format
-
-if TYPE_CHECKING:
-    from ..tensors import Tensors
 
 
 def marker(name: str) -> str:
@@ -30,7 +27,7 @@ def companions(name: str) -> list[str]:
     return [name.removesuffix(".weight") + ".weight_shape"]
 
 
-def find(tensors: Tensors, name: str, shape: Shape) -> Int4Rows | None:
+def find(tensors: Unclaimed, name: str, shape: Shape) -> Int4Rows | None:
     """Take such a matrix, if it is there."""
     packed = tensors.take(marker(name))
     if packed is None:

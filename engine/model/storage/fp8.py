@@ -7,7 +7,6 @@ and at the bottom may be cut; a row's scales are repeated into its record, so th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,16 +15,14 @@ from ...errors import CheckpointError
 from ...experts.source import Bytes, TensorRange
 from ...kernels.formats import F8, F32, row_bytes
 from ...kernels.rows import Floats
+from ..unclaimed import Unclaimed
 from .base import Shape, Stored, by_row, expect, expect_scales, floats, whole
-
-if TYPE_CHECKING:
-    from ..tensors import Tensors
 
 BLOCK = 128
 SUFFIXES = ("_scale_inv", "_scale")
 
 
-def find(tensors: Tensors, name: str, shape: Shape) -> Stored | None:
+def find(tensors: Unclaimed, name: str, shape: Shape) -> Stored | None:
     """Take a matrix of 8-bit floats and its scales, if it is there."""
     if tensors.dtype(name) not in ("F8_E4M3", "F8_E5M2"):
         return None

@@ -10,7 +10,6 @@ AWQ: qweight [k, n / 8]; a word holds eight rows in the order 0 2 4 6 1 3 5 7.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +17,9 @@ import numpy.typing as npt
 from ...checkpoint.index import TensorEntry
 from ...errors import CheckpointError
 from ...experts.source import Bytes, TensorRange
+from ..unclaimed import Unclaimed
 from .base import Shape, expect, expect_scales, floats, whole
 from .int4 import Int4Rows, int4_format
-
-if TYPE_CHECKING:
-    from ..tensors import Tensors
 
 _WORD = 8
 """Integers in a word."""
@@ -38,7 +35,7 @@ def companions(name: str) -> list[str]:
     return [name.removesuffix(".weight") + suffix for suffix in (".qzeros", ".scales")]
 
 
-def find(tensors: Tensors, name: str, shape: Shape) -> Int4Rows | None:
+def find(tensors: Unclaimed, name: str, shape: Shape) -> Int4Rows | None:
     """Take such a matrix, if it is there."""
     stem = name.removesuffix(".weight")
     entry = tensors.take(marker(name))

@@ -7,15 +7,12 @@ exponents.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ...checkpoint.index import TensorEntry
 from ...experts.source import Bytes, TensorRange
 from ...kernels.formats import MX4
+from ..unclaimed import Unclaimed
 from .base import Shape, Stored, by_row, expect
-
-if TYPE_CHECKING:
-    from ..tensors import Tensors
 
 GROUP = 32
 
@@ -30,7 +27,7 @@ def companions(name: str) -> list[str]:
     return [name + "_scales"]
 
 
-def find(tensors: Tensors, name: str, shape: Shape) -> Stored | None:
+def find(tensors: Unclaimed, name: str, shape: Shape) -> Stored | None:
     """Take such a matrix, if it is there."""
     blocks = tensors.take(marker(name))
     if blocks is None:

@@ -22,7 +22,7 @@ from engine.lab.prompts import ids_of, read_prompt, read_workloads
 from engine.lab.recording import Recording, as_turn, join, record_turn
 from engine.lab.replays import Figures, Room, Setting, figures_of, reads, turns_of
 from engine.lab.rivals import contest
-from engine.model.build import Lossy
+from engine.options import Lossy
 from tests.engine.lab.small import EXPERTS, write_small
 
 PROMPTS = [[(7 * n * n + a * n + 3) % 50 for n in range(20)] for a in (5, 11, 2)]

@@ -39,7 +39,7 @@ def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builder:
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     monkeypatch.chdir(tmp_path)
     builder = Builder()
-    monkeypatch.setattr("colibri_tui.commands.demo.build_demo", builder)
+    monkeypatch.setattr("colibri_tui.demo.build_demo", builder)
     return builder
 
 
