@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from engine.checkpoint.gguf_files import is_gguf, model_files, open_gguf
-from engine.checkpoint.index import read_json
+from engine.checkpoint.gguf_files import is_gguf, model_files
 from engine.errors import EngineError
-from engine.families import read_spec
 from engine.files import reason
+from engine.headers import family_of
 
 from . import paths
 from .models import cached_models, disk_use, list_models
@@ -55,15 +54,10 @@ def installed() -> list[Installed]:
 
 def _look(name: str, path: Path, cached: bool) -> Installed:
     try:
-        family, problem = _family(path), ""
+        family, problem = family_of(path), ""
     except EngineError as error:
         family, problem = "", str(error)
     return Installed(name, path, disk_use(path), family, problem, _last_used(path), cached)
-
-
-def _family(path: Path) -> str:
-    config = open_gguf(path).config if is_gguf(path) else read_json(path / "config.json")
-    return read_spec(config).family
 
 
 def _last_used(path: Path) -> float | None:

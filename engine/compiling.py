@@ -8,11 +8,13 @@ from typing import Final
 from .events import Loading
 from .experts.policies import compile_policies
 from .kernels import CACHE_FOLDER, parts
-from .kernels.cache import is_complete
+from .kernels.cache import cache_root, is_complete
 from .kernels.warm import Progress, compile_ahead, compile_here, useful_processes
 from .plan import available_memory
 
 _PROCESS_BYTES: Final = 400 << 20  # what a process that compiles takes, and some more
+
+__all__ = ["cache_root", "compile_elsewhere", "is_compiled", "load_kernels"]
 
 Tell = Callable[[Loading], None]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .checkpoint.gguf_files import is_gguf, open_gguf
 from .checkpoint.gguf_keys import in_gguf_words
-from .checkpoint.index import Checkpoint
+from .checkpoint.index import Checkpoint, read_json
 from .errors import UnsupportedModelError
 from .families import read_spec
 from .model.spec import ModelSpec
@@ -26,3 +26,8 @@ def spec_of(checkpoint: Checkpoint) -> ModelSpec:
             raise
         said = in_gguf_words(str(error), checkpoint.metadata, str(checkpoint.folder))
         raise UnsupportedModelError(said) from None
+
+
+def family_of(path: Path) -> str:
+    """The family of a model, from as little as tells it; raises CheckpointError, UnsupportedModelError."""
+    return read_spec(open_gguf(path).config if is_gguf(path) else read_json(path / "config.json")).family

@@ -26,7 +26,7 @@ def families_option(command: Decorated) -> Decorated:
 def _list(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
     if not wanted:
         return
-    from engine.families.known import KNOWN
+    from engine.known_families import KNOWN
 
     if ctx.params.get("as_json"):
         for family, known in sorted(KNOWN.items()):

@@ -24,8 +24,9 @@ from .options import Program, debug_option, profile_option
 from .output import Progress
 
 if TYPE_CHECKING:
+    from engine.outlook import Outlook
+
     from ..launch import Launch
-    from ..planning import Outlook
 
 
 @click.group(invoke_without_command=True)
@@ -87,8 +88,10 @@ def remove_(name: str, yes: bool) -> None:
 
 def _outlook(one: Installed, start: Launch, progress: Progress) -> Outlook | str:
     """What a model does here, or why that cannot be told."""
+    from engine.outlook import examine, learned, outlook
+
     from ..inventory import weight_files
-    from ..planning import examine, learned, machine_speed, outlook
+    from ..machine_speed import machine_speed
     from ..profiles import model_key, usage_path
 
     try:

@@ -28,9 +28,9 @@ from .output import Progress
 if TYPE_CHECKING:
     from engine.expectations import Machine
     from engine.options import EngineOptions
+    from engine.outlook import Examined, Facts, Outlook
 
     from ..launch import Launch
-    from ..planning import Examined, Facts, Outlook
 
 _REPO = re.compile(r"(https?://.*|[\w.-]+/[\w.-]+(@[^:]+)?(:.+)?)")
 
@@ -49,7 +49,9 @@ def plan(ctx: click.Context, model: str, as_json: bool, profile: str | None) -> 
     memory are measured here; the expected hit rate is that of the profile where it knows the model, else from published
     measurements.
     """
-    from ..planning import learned, machine_speed, outlook, outlooks
+    from engine.outlook import learned, outlook, outlooks
+
+    from ..machine_speed import machine_speed
 
     start = launch(ctx.ensure_object(Program).factory, given_flags(ctx), profile=profile)
     progress = Progress(sys.stderr)
@@ -77,7 +79,7 @@ def plan(ctx: click.Context, model: str, as_json: bool, profile: str | None) -> 
 
 def _find(model: str, start: Launch) -> tuple[Examined, EngineOptions, Path | None, bool]:
     """The model, its options, its history, and whether it is on this machine."""
-    from ..planning import examine, of_checkpoint
+    from engine.outlook import examine, of_checkpoint
 
     try:
         path = resolve_model(model)

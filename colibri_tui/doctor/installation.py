@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-from engine.kernels.cache import cache_root
+from engine.compiling import cache_root
 
 from .. import paths
 from ..settings import read_settings

@@ -15,9 +15,8 @@ from rich.console import Console
 from engine.control_groups import memory_left
 from engine.disk import read_speed, scratch_file
 from engine.errors import EngineError
-from engine.kernels.isa import LEVELS, TARGET, available, host_features
-from engine.kernels.team import physical_cores
 from engine.plan import AUTO_SHARE, available_memory
+from engine.processor import processor as this_processor
 
 from .. import paths
 from ..render.units import size
@@ -42,12 +41,12 @@ _SPEEDS: Final = {
 
 def processor() -> Iterator[Finding]:
     """Which kernels run."""
-    cores, level = physical_cores(), TARGET.isa
-    text = f"{level} kernels ({_SPEEDS[level]}), {cores} cores"
-    best = available(host_features())[0]
-    if LEVELS.index(level) > LEVELS.index(best):
+    found = this_processor()
+    level = found.level
+    text = f"{level} kernels ({_SPEEDS[level]}), {found.cores} cores"
+    if found.is_held_back:
         yield warn(
-            "processor", text, f"COLIBRI_ISA={level} is set; without it {best} kernels would run, which is faster"
+            "processor", text, f"COLIBRI_ISA={level} is set; without it {found.best} kernels would run, which is faster"
         )
     elif level == "generic":
         yield warn("processor", text, "this processor has none of AVX2, AVX-512 and NEON dot products: it will be slow")
@@ -112,9 +111,7 @@ def terminal() -> Iterator[Finding]:
         yield ok("terminal", "none: this is a pipe or a file; 'colibri-tui run' works without one")
         return
     console = Console()
-    colours = {"truecolor": "16 million", "256": "256", "standard": "16", "windows": "16"}.get(
-        console.color_system or ""
-    )
+    colours = _COLOURS.get(console.color_system or "")
     text = f"{console.width} x {console.height}, {colours or 'no'} colours, {locale.getencoding()}"
     problems = []
     if "utf" not in locale.getencoding().lower():

@@ -13,11 +13,8 @@ from engine.convert.run import RECORD
 from engine.errors import BudgetError, CheckpointError, EngineError
 from engine.files import reason
 from engine.headers import read_headers, spec_of
-from engine.kernels.team import physical_cores
-from engine.model.spec import ModelSpec
-from engine.model.weights import Weights
-from engine.needs import model_needs
 from engine.options import EngineOptions
+from engine.outlook import Examined, of_checkpoint
 from engine.plan import describe, make_plan
 from engine.text import ChatTemplate, Tokenizer
 from engine.text.files import read_object
@@ -37,8 +34,8 @@ class ModelCheck:
     def __init__(self, path: Path, options: EngineOptions, *, verify: bool) -> None:
         self._path, self._options, self._verify = path, options, verify
         self._checkpoint: Checkpoint | None = None
-        self._spec: ModelSpec | None = None
-        self._weights: Weights | None = None
+        self._vocab: int | None = None
+        self._examined: Examined | None = None
 
     def files(self) -> Iterator[Finding]:
         """Every file with weights, on its own."""
@@ -81,24 +78,26 @@ class ModelCheck:
     def config(self) -> Iterator[Finding]:
         """What it is."""
         self._checkpoint = read_headers(self._path)
-        self._spec = spec = spec_of(self._checkpoint)
+        spec = spec_of(self._checkpoint)
+        self._vocab = spec.vocab
         layers = f"{len(spec.layers)} layers, {len(spec.moe_layers)} with {spec.experts} experts each"
         yield ok("config", f"{spec.family}: {layers}, {spec.top_k} for a token; up to {spec.max_context:,} tokens")
 
     def tensors(self) -> Iterator[Finding]:
         """Whether every tensor has its place."""
-        if self._checkpoint is None or self._spec is None:
+        if self._checkpoint is None or self._vocab is None:
             return
-        self._weights = weights = Weights(self._checkpoint, self._spec)
+        self._examined = of_checkpoint(self._path.name, self._checkpoint, self._options)
+        facts = self._examined.forms[0]
         yield ok(
             "tensors",
-            f"all {len(self._checkpoint.tensors):,} are known: dense part {size(weights.dense_bytes)}, "
-            f"an expert {size(weights.experts.expert_bytes)}",
+            f"all {len(self._checkpoint.tensors):,} are known: dense part {size(facts.dense)}, "
+            f"an expert {size(facts.expert)}",
         )
 
     def text(self) -> Iterator[Finding]:
         """How to talk to it."""
-        if self._checkpoint is None or self._spec is None:
+        if self._checkpoint is None or self._vocab is None:
             return
         tokenizer, template = open_text(self._path, self._checkpoint.metadata, None)
         if tokenizer is None:
@@ -108,45 +107,22 @@ class ModelCheck:
                 "download tokenizer.json from the model's source",
             )
             return
-        yield from self._tokenizer(tokenizer)
-        yield from self._template(template)
-
-    def _tokenizer(self, tokenizer: Tokenizer) -> Iterator[Finding]:
-        assert self._spec is not None
-        ids = tokenizer.encode("Hello, world")
-        if not ids or max(ids) >= self._spec.vocab:
-            yield fail(
-                "tokenizer",
-                f"has ids beyond the model's {self._spec.vocab:,}",
-                "it is another model's: download it again",
-            )
-        else:
-            yield ok("tokenizer", f"{tokenizer.vocab_size:,} tokens, the model has {self._spec.vocab:,}")
-
-    def _template(self, template: ChatTemplate | None) -> Iterator[Finding]:
-        if template is None:
-            yield warn(
-                "template",
-                "none: the model continues text but was not told how to chat",
-                "use 'run --raw', or --template FILE",
-            )
-            return
-        template.render([{"role": "user", "content": "Hello"}])
-        yield ok("template", "renders a conversation")
+        yield from _tokenizer(tokenizer, self._vocab)
+        yield from _template(template)
 
     def fit(self) -> Iterator[Finding]:
         """Whether it fits into memory."""
-        if self._spec is None or self._weights is None:
+        if self._examined is None:
             return
-        needs = model_needs(self._spec, self._weights, self._options, self._options.threads or physical_cores())
+        spec = self._examined.spec
         try:
-            plan, _ = make_plan(needs, self._options)
+            plan, _ = make_plan(self._examined.forms[0].needs, self._options)
         except BudgetError as error:
             yield failed("fit", error)
             return
-        share = min(1.0, plan.cap / self._spec.experts)
+        share = min(1.0, plan.cap / spec.experts)
         text = f"{describe(plan)}: {share:.0%} of the experts in memory"
-        if plan.cap < 2 * self._spec.top_k and share < 1:
+        if plan.cap < 2 * spec.top_k and share < 1:
             yield warn(
                 "fit", text, "few experts stay in memory, so most come from the disk: a smaller model, or more --ram"
             )
@@ -155,8 +131,32 @@ class ModelCheck:
 
     def disk(self) -> Iterator[Finding]:
         """How fast its experts come."""
-        if self._weights is not None:
-            yield from disk(self._weights.experts.files(), self._weights.experts.expert_bytes)
+        if self._examined is not None:
+            yield from disk(self._examined.files, self._examined.forms[0].expert)
+
+
+def _tokenizer(tokenizer: Tokenizer, vocab: int) -> Iterator[Finding]:
+    ids = tokenizer.encode("Hello, world")
+    if not ids or max(ids) >= vocab:
+        yield fail(
+            "tokenizer",
+            f"has ids beyond the model's {vocab:,}",
+            "it is another model's: download it again",
+        )
+    else:
+        yield ok("tokenizer", f"{tokenizer.vocab_size:,} tokens, the model has {vocab:,}")
+
+
+def _template(template: ChatTemplate | None) -> Iterator[Finding]:
+    if template is None:
+        yield warn(
+            "template",
+            "none: the model continues text but was not told how to chat",
+            "use 'run --raw', or --template FILE",
+        )
+        return
+    template.render([{"role": "user", "content": "Hello"}])
+    yield ok("template", "renders a conversation")
 
 
 def _digests(path: Path) -> dict[str, str]:

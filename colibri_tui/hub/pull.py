@@ -17,8 +17,8 @@ from engine.checkpoint.index import Checkpoint
 from engine.convert.run import Model, convert_checkpoint
 from engine.errors import EngineError
 from engine.files import replace_file
-from engine.headers import spec_of
-from engine.model.weights import Weights
+from engine.options import EngineOptions
+from engine.outlook import of_checkpoint
 from engine.target import put_in_place, refuse_taken, working_on
 
 from ..models import cached_models
@@ -113,14 +113,12 @@ class _Pull:
             )
         self._progress("reading headers", 0, 0)
         checkpoint = remote_checkpoint(self._listing, self._wanted, self._shards)
-        spec = spec_of(checkpoint)
-        weights = Weights(checkpoint, spec)  # refuses what could not be run, before it is fetched
+        # Refuses what could not be run, before it is fetched.
+        model = of_checkpoint(self._listing.repo, checkpoint, EngineOptions())
         if self._wanted.is_gguf:
             expert_format = None
         if expert_format == "auto":
-            values = 3 * spec.hidden * spec.mixture(spec.moe_layers[0]).width
-            many = 8 * weights.experts.expert_bytes > FEW_BITS * values
-            expert_format = "int4" if many and not weights.experts.packed else None
+            expert_format = "int4" if model.bits > FEW_BITS and not model.packed else None
         if expert_format:
             self._convert(checkpoint, expert_format)
         else:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from colibri_tui.cli import cli
 from colibri_tui.commands.options import Program
 from engine.families import FAMILIES
-from engine.families.known import KNOWN
+from engine.known_families import KNOWN
 
 
 def test_every_family_has_a_model_that_people_know() -> None:

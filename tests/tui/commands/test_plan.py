@@ -25,7 +25,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLIBRI_TUI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("COLIBRI_CONFIG_PATH", raising=False)
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
-    monkeypatch.setattr("colibri_tui.planning.machine_speed", lambda *_: Machine(20e9, 2e9, True))
+    monkeypatch.setattr("colibri_tui.machine_speed.machine_speed", lambda *_: Machine(20e9, 2e9, True))
 
 
 @pytest.fixture

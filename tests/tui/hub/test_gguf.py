@@ -32,7 +32,7 @@ REPO = "some/Little-GGUF"
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setenv("COLIBRI_TUI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("HF_TOKEN", raising=False)
-    monkeypatch.setattr("colibri_tui.planning.machine_speed", lambda *_: Machine(20e9, 2e9, True))
+    monkeypatch.setattr("colibri_tui.machine_speed.machine_speed", lambda *_: Machine(20e9, 2e9, True))
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     folder = tmp_path / "original"
     folder.mkdir()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from colibri_tui import paths
-from colibri_tui.planning import SPEEDS, machine_speed
+from colibri_tui.machine_speed import SPEEDS, machine_speed
 from engine.disk import DiskSpeed
 
 
@@ -22,8 +22,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         measured.append(nbytes)
         return DiskSpeed(1e9 * len(measured), nbytes, True)
 
-    monkeypatch.setattr("colibri_tui.planning.read_speed", read_speed)
-    monkeypatch.setattr("colibri_tui.planning.memory_read_rate", lambda team, megabytes: 20e9)
+    monkeypatch.setattr("colibri_tui.machine_speed.read_speed", read_speed)
+    monkeypatch.setattr("colibri_tui.machine_speed.memory_rate", lambda: 20e9)
     return measured
 
 

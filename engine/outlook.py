@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.checkpoint.index import Checkpoint
-from engine.convert.container import FORMATS
-from engine.convert.jobs import plan_jobs
-from engine.disk import read_speed, scratch_file
-from engine.errors import BudgetError
-from engine.events import Plan
-from engine.expectations import CONTEXT, Forecast, HitRate, Machine, Token, expected, forecast
-from engine.experts.source import merged_bytes
-from engine.experts.usage import read_usage
-from engine.files import replace_file
-from engine.headers import read_headers, spec_of
-from engine.kernels.formats import F16
-from engine.kernels.limits import memory_read_rate
-from engine.kernels.team import Team, physical_cores
-from engine.model.kv import kv_bytes
-from engine.model.spec import ModelSpec
-from engine.model.weights import Weights
-from engine.needs import model_needs
-from engine.options import EngineOptions
-from engine.plan import Needs, available_memory, make_plan
-from engine.routed import routed_of
-from engine.turn_log import LoggedTurn, log_path, read_turns
+from .checkpoint.index import Checkpoint
+from .convert.container import FORMATS
+from .convert.jobs import plan_jobs
+from .errors import BudgetError
+from .events import Plan
+from .expectations import CONTEXT, Forecast, HitRate, Machine, Token, expected, forecast
+from .experts.source import merged_bytes
+from .experts.usage import read_usage
+from .headers import read_headers, spec_of
+from .kernels.formats import F16
+from .kernels.team import physical_cores
+from .model.kv import kv_bytes
+from .model.spec import ModelSpec
+from .model.weights import Weights
+from .needs import model_needs
+from .options import EngineOptions
+from .plan import Needs, available_memory, make_plan
+from .routed import routed_of
+from .turn_log import LoggedTurn, log_path, read_turns
 
-from . import paths
-
-SPEEDS: Final = "speeds.json"
-"""In the cache folder: this machine's speeds as last measured."""
-
-_FRESH_S: Final = 30 * 86400
 _KV_TOKENS: Final = 1000
 
 Counts = npt.NDArray[np.uint32]
@@ -69,7 +58,11 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """A model whose headers were read."""
+    """A model whose headers were read.
+
+    files: those that hold experts. bits: of a weight of an expert, as it is. packed: whether its experts lie as our
+    conversion leaves them.
+    """
 
     name: str
     is_gguf: bool
@@ -77,6 +70,8 @@ class Examined:
     config: dict[str, Any]
     forms: list[Facts]
     files: list[Path]
+    bits: float
+    packed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +110,11 @@ def of_checkpoint(name: str, checkpoint: Checkpoint, options: EngineOptions) -> 
     ]  # fmt: skip
     if not weights.experts.packed:
         forms += [_converted(spec, weights, needs, fmt) for fmt in FORMATS]
-    return Examined(name, bool(checkpoint.metadata), spec, checkpoint.config, forms, weights.experts.files())
+    values = 3 * spec.hidden * spec.mixture(spec.moe_layers[0]).width
+    return Examined(
+        name, bool(checkpoint.metadata), spec, checkpoint.config, forms, weights.experts.files(),
+        8 * weights.experts.expert_bytes / values, weights.experts.packed,
+    )  # fmt: skip
 
 
 def _converted(spec: ModelSpec, weights: Weights, needs: Needs, fmt: str) -> Facts:
@@ -174,48 +173,3 @@ def learned(history: Path, model: Examined) -> tuple[Counts | None, list[LoggedT
         return None, []
     usage = read_usage(history, routed.layers, routed.experts, routed.model_type, set(routed.moe_layers))
     return usage.counts, read_turns(log_path(history))
-
-
-def machine_speed(
-    files: Sequence[Path], expert_bytes: int, tell: Callable[[str, int, int], None], *, fresh: bool = True
-) -> Machine:
-    """This machine's speeds: measured, or (`fresh` false) as measured in the last month. Raises ReadError."""
-    known = None if fresh else _known_speed()
-    if known is not None:
-        return known
-    tell("measuring the disk", 0, 0)
-    if files:
-        disk = read_speed(files, expert_bytes)
-    else:
-        paths.models_dir().mkdir(parents=True, exist_ok=True)
-        with scratch_file(paths.models_dir()) as file:
-            disk = read_speed([file], min(expert_bytes, 16 << 20))
-    tell("measuring memory", 0, 0)
-    team = Team(physical_cores())
-    try:
-        memory = memory_read_rate(team, max(64, min(512, available_memory() >> 22)))
-    finally:
-        team.close()
-    found = Machine(memory, disk.rate, disk.direct)
-    _remember(found)
-    return found
-
-
-def _known_speed() -> Machine | None:
-    try:
-        said = json.loads((paths.cache_dir() / SPEEDS).read_bytes())
-        if not 0 <= time.time() - said.pop("at") < _FRESH_S:
-            return None
-        found = Machine(float(said["memory"]), float(said["disk"]), bool(said["direct"]))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
-    return found if found.memory > 0 and found.disk > 0 else None
-
-
-def _remember(machine: Machine) -> None:
-    path = paths.cache_dir() / SPEEDS
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, json.dumps({**asdict(machine), "at": time.time()}).encode(), path.with_suffix(".new"))
-    except OSError:  # measured again next time
-        return
