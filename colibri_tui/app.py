@@ -27,9 +27,10 @@ from colibri_tui.actions import COMMANDS
 from colibri_tui.launch import Launch
 from colibri_tui.profiles import list_profiles
 from colibri_tui.render.ascii import AsciiFilter
-from colibri_tui.render.glyphs import ASCII, BLOCKS, Glyphs
+from colibri_tui.render.glyphs import ASCII, BLOCKS, LINES, Glyphs
 from colibri_tui.render.looks import Looks
 from colibri_tui.render.ramps import depth_of
+from colibri_tui.render.xterm import XtermFilter
 from colibri_tui.screens.chat import ChatScreen
 from colibri_tui.screens.chat_view import STYLE_SHEET
 from colibri_tui.screens.themes import ThemesScreen
@@ -66,6 +67,7 @@ class ColibriApp(App[int]):
         self._chat: ChatScreen | None = None
         self.typed = -math.inf  # see `keys_first.Typist`
         self._ascii_filter = AsciiFilter()
+        self._xterm_filter = XtermFilter()
         self._themes: dict[str, ColourTheme] = {}
         self._theme_stamp = stamp(paths.themes_dir())
         self._problems = self._load_themes()
@@ -102,9 +104,13 @@ class ColibriApp(App[int]):
         return Looks(palette, self._glyphs, depth)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return what every line goes through before it is written; see `render.ascii`."""
-        filters = super().get_line_filters()
-        return [*filters, self._ascii_filter] if self._glyphs is ASCII else filters
+        """Return what every line goes through before it is written; see `render.ascii` and `render.xterm`."""
+        filters = list(super().get_line_filters())
+        if self.console.color_system == "256":
+            filters.append(self._xterm_filter)
+        if self._glyphs is ASCII:
+            filters.append(self._ascii_filter)
+        return filters
 
     def get_key_display(self, binding: Binding) -> str:
         """Return a key's name for the footer: in words where its symbol cannot be drawn."""
@@ -115,7 +121,9 @@ class ColibriApp(App[int]):
         wanted = self._launch.settings.ascii
         if wanted is None:
             wanted = "utf" not in locale.getencoding().lower()
-        return ASCII if wanted else BLOCKS
+        if wanted:
+            return ASCII
+        return LINES if self.console.color_system in ("256", "truecolor") else BLOCKS
 
     def get_default_screen(self) -> Screen[None]:
         """Return the chat."""

@@ -20,7 +20,6 @@ from colibri_tui.launch import Launch
 from colibri_tui.model_slot import ModelSlot
 from colibri_tui.session import CUT, DONE, ERROR, STOPPED, EngineMessages, Session
 from colibri_tui.view import View
-from colibri_tui.widgets.loading import progress_text
 from colibri_tui.widgets.status_line import Stage, Status, lossy_options
 from engine.errors import EngineError
 from engine.events import StopReason, Turn
@@ -212,7 +211,7 @@ class Turns(ABC):
     def _hear_loading(self, message: link.EngineLoading) -> None:
         """Progress before the model is ready."""
         self._progress = (message.stage, message.done, message.total)
-        self._set(Stage.LOADING, progress_text(*self._progress))
+        self._set(Stage.LOADING)
         self._view.state_changed()
 
     def _hear_ready(self, message: link.EngineReady) -> None:

@@ -14,11 +14,15 @@ FIRST_SHARE = 0.45
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a pane asks for: rows it cannot do without, and rows it has use for; its title line included."""
+    """What a pane asks for: rows it cannot do without, and rows it has use for; its title line included.
+
+    good: rows from which on it need not be coarse; the first pane gets them if they are at most half of all.
+    """
 
     name: str
     least: int
     most: int
+    good: int = 0
 
 
 class Place(NamedTuple):
@@ -45,7 +49,8 @@ def arrange(wishes: Sequence[Wish], width: int, height: int) -> dict[str, Place]
 def _stack(wishes: Sequence[Wish], x: int, y: int, width: int, height: int) -> dict[str, Place]:
     """One above the other."""
     first = wishes[0]
-    seen, left = [first], height - max(first.least, min(first.most, int(height * FIRST_SHARE)))
+    share = max(int(height * FIRST_SHARE), first.good if 2 * first.good <= height else 0)
+    seen, left = [first], height - max(first.least, min(first.most, share))
     for wish in wishes[1:]:
         if wish.least <= left:
             seen.append(wish)

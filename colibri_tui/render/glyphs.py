@@ -1,11 +1,12 @@
 """Characters that carry what colour carries elsewhere: for 16 colours, NO_COLOR, plain ASCII, and all tiers.
 
-Block elements of code page 437 only, because the Linux console has no others.
+Block elements of code page 437 only, because the Linux console has no others; terminals that can do more draw bars as
+lines, which are lighter to look at.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from colibri_tui.render.shades import FIRED_PLACE, HEAT_LEVELS, SHADES, Heat, Place, View
 
@@ -22,8 +23,10 @@ class Glyphs:
     fired: str
     upper_half: str
     bar: str
-    bar_rest: str
     bar_half: str
+    meter: str
+    meter_rest: str
+    meters: str  # one per Place, as a part of a bar
     dot: str
     rule: str
     arrow: str
@@ -35,7 +38,7 @@ class Glyphs:
 
     def __post_init__(self) -> None:
         assert len(self.heat) == HEAT_LEVELS
-        assert len(self.places) == len(Place)
+        assert len(self.places) == len(self.meters) == len(Place)
 
     def of(self, view: View) -> list[str]:
         """Return the glyph of every shade of a view; spare numbers are spaces."""
@@ -57,14 +60,19 @@ BLOCKS = Glyphs(
     fired="■",
     upper_half="▀",
     bar="█",
-    bar_rest="░",
     bar_half="▄",
+    meter="█",
+    meter_rest="░",
+    meters=" ·░▓█",
     dot="·",
     rule="─",
     arrow="→",
     quotes="“”",
 )
-"""The usual set. Eight levels share five glyphs; the ramp is exact in colour and coarse without it."""
+"""Eight levels share five glyphs; the ramp is exact in colour and coarse without it."""
+
+LINES = replace(BLOCKS, meter="━", meter_rest="─", meters="  ─━■")
+"""The same where a terminal has more than code page 437: all with 256 colours or more."""
 
 ASCII = Glyphs(
     heat=".:-=+*#@",
@@ -72,8 +80,10 @@ ASCII = Glyphs(
     fired="O",
     upper_half="",
     bar="#",
-    bar_rest=".",
     bar_half=".",
+    meter="#",
+    meter_rest=".",
+    meters=" .-+#",
     dot="-",
     rule="-",
     arrow="->",

@@ -24,6 +24,8 @@ COOL_TOP = 32.0
 """The ramp's top is never below this many uses, so that a young profile looks young."""
 LEAST_SPAN = 4.0
 """The ramp spans at least this factor: small differences are not blown up to the whole ramp."""
+TAIL = 0.05
+"""The ramp runs between the pieces that this share of the others is below and above: a few do not stretch it."""
 
 Shades = npt.NDArray[np.uint8]
 
@@ -100,17 +102,29 @@ def _fold(values: npt.NDArray[np.int64], grid: Grid) -> npt.NDArray[np.int64]:
 
 
 def heat_levels(uses: npt.NDArray[np.float64]) -> Shades:
-    """Map uses to levels 0..HEAT_LEVELS-1 on a log scale from the least to the most used; 0 only for none."""
+    """Map uses to levels 0..HEAT_LEVELS-1 on a log scale from rarely to often used; 0 only for none.
+
+    Pieces that are used much alike get the middle of the ramp, neither its dark end nor its bright one.
+    """
     used = uses > 0
     if not used.any():
         return np.zeros(uses.shape, np.uint8)
-    top = max(float(uses.max()), COOL_TOP)
-    low = min(float(uses[used].min()), top / LEAST_SPAN)
+    low, top = _ends(uses[used])
     steps = np.geomspace(low, top, HEAT_LEVELS)[1:-1]
     levels = used.astype(np.uint8)
     for step in steps:  # so few that comparing is faster than searching
         levels += uses >= step
     return levels
+
+
+def _ends(uses: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """Return the uses at the ends of the ramp."""
+    tail = int(len(uses) * TAIL)
+    uses = np.partition(uses, (tail, len(uses) - 1 - tail))
+    low, top = float(uses[tail]), float(uses[len(uses) - 1 - tail])
+    widen = max(1.0, (LEAST_SPAN * low / top) ** 0.5)
+    low, top = low / widen, top * widen
+    return (low, top) if top >= COOL_TOP else (min(low, COOL_TOP / LEAST_SPAN), COOL_TOP)
 
 
 def heat_shades(heat: npt.NDArray[np.uint32], tier: npt.NDArray[np.uint8], grid: Grid) -> Shades:
@@ -164,8 +178,12 @@ def _share(counts: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
 
 
 def _fires(shades: Shades, fired: npt.NDArray[np.bool_], grid: Grid) -> npt.NDArray[np.bool_]:
-    """Return the pieces [bands, columns] in which any expert of `fired` [layers, experts] lies."""
-    where: npt.NDArray[np.bool_] = (_fold(fired.astype(np.int64), grid) > 0) & (shades > 0)
+    """Return the pieces [bands, columns] in which experts of `fired` [layers, experts] lie, and no fewer than usual.
+
+    A coarse map would be alight everywhere if any expert were enough.
+    """
+    count = _fold(fired.astype(np.int64), grid)
+    where: npt.NDArray[np.bool_] = (count >= max(1.0, count.mean())) & (shades > 0)
     return where
 
 

@@ -48,7 +48,7 @@ class Looks:
 
         Disk has the colour of muted text: bars must show what the atlas lets recede.
         """
-        glyph = self.glyphs.of(View.TIER)[place]
+        glyph = self.glyphs.meters[place]
         if place is Place.DISK:
             return glyph, "$text-muted"
         if self.depth.paints:

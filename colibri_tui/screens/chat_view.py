@@ -29,7 +29,7 @@ from colibri_tui.widgets.suggestions import SuggestionList
 from colibri_tui.widgets.transcript import Transcript
 
 STYLE_SHEET: Final = Path(__file__).with_name("chat.tcss")
-PLACEHOLDER: Final = "Write a message. Enter sends, Ctrl+J begins a new line"
+PLACEHOLDER: Final = "Write a message (Ctrl+J begins a new line)"
 
 
 class ChatView(EngineView):

@@ -261,7 +261,7 @@ class PracticeScreen(ModalScreen[bool]):
         if self._sample is None:
             return ""  # the engine starts: nothing is known
         count, glyphs = self._selections, self._looks.glyphs
-        bar = meter(min(count / SELECTIONS_MIN, 1.0), METER, glyphs.bar, glyphs.bar_rest)
+        bar = meter(min(count / SELECTIONS_MIN, 1.0), METER, glyphs.meter, glyphs.meter_rest)
         if count < SELECTIONS_MIN:
             return f"{bar} {count:,} of {SELECTIONS_MIN:,} choices of experts"
         return f"{bar} {count:,} choices of experts: enough. They are trusted fully from {SELECTIONS_FULL:,} on"

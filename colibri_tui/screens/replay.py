@@ -158,7 +158,7 @@ class ReplayScreen(Screen[None]):
             return
         self.atlas.show(replay.sample())
         glyphs = self._looks.glyphs
-        bar = meter(replay.position / len(replay), BAR, glyphs.bar, glyphs.bar_rest)
+        bar = meter(replay.position / len(replay), BAR, glyphs.meter, glyphs.meter_rest)
         state = f"playing, {self._speed} tokens a second" if self._playing else "stopped"
         self.told.update(
             Content.assemble(

@@ -46,9 +46,12 @@ SHARES_FROM = 40
 MUTED = 0.6
 """How much of the text colour words beside the picture keep."""
 SHARE_HEADING, HITS_HEADING = "in memory", "hits"
+SHARE = 5
+"""Columns of a share, the space before it included."""
 HIT_BARS_FROM = 52
-"""Hit bars stand beside the shares from this many columns on."""
+"""From this many columns on a coarse map leaves room for hit bars beside the shares; others have what is left over."""
 HIT_BAR = 6
+"""A hit bar has at least so many columns."""
 FRAMED_FROM = 6
 """Caption and legend lines exist from this many rows on."""
 
@@ -88,7 +91,7 @@ class Atlas(AtlasCursor, can_focus=True):
         self._words = Style()
         self._left: list[list[Segment]] = []
         self._right: list[list[Segment]] = []
-        self._space = 0
+        self._space = self._bar = 0
         self._top = 0
         self._laid_out = Size()
         self._strips: list[Strip] = []
@@ -184,8 +187,14 @@ class Atlas(AtlasCursor, can_focus=True):
         self._bar_looks = self._make_bar_looks()
         sample = self._sample
         if sample is not None:
+            self._bar = 0
             room = width - self._labels(sample) - self._shares()
-            self._grid = fit(sample, self._looks, room, height - 2 * self._top)
+            grid = fit(sample, self._looks, room, height - 2 * self._top)
+            if grid is not None and grid.columns < grid.experts and width >= HIT_BARS_FROM:
+                grid = fit(sample, self._looks, room - HIT_BAR - 1, height - 2 * self._top)
+            if grid is not None and self._shares() and (spare := room - grid.width - 1) >= HIT_BAR:
+                self._bar = spare
+            self._grid = grid
         if self._grid is not None and sample is not None:
             ground = self.background_colors[1].rich_color
             cells = self._looks.cells(self.view, ground, half=self._grid.half)
@@ -206,8 +215,7 @@ class Atlas(AtlasCursor, can_focus=True):
             return
         if self.ranked and self._order is None:
             self._order = rank_order(self._sample.heat)
-        bar = HIT_BAR if self.size.width >= HIT_BARS_FROM else 0
-        before, frame = self._frame, self._picture(self._sample, self._grid, bar)
+        before, frame = self._frame, self._picture(self._sample, self._grid, self._bar)
         self._frame = frame
         if before is None:
             cells, margins = np.ones(frame.cells.shape, np.bool_), np.ones(len(frame.cells), np.bool_)
@@ -291,11 +299,11 @@ class Atlas(AtlasCursor, can_focus=True):
     # Words
 
     def _labels(self, sample: Sample) -> int:
-        return label_width(sample) if self.size.width >= LABELS_FROM else 0
+        return label_width(sample) if self.size.width >= LABELS_FROM and self.size.height > 1 else 0
 
     def _shares(self) -> int:
-        width = self.size.width
-        return 5 + (HIT_BAR + 1) * (width >= HIT_BARS_FROM) if width >= SHARES_FROM else 0
+        """Return the columns of shares and hit bars."""
+        return SHARE + self._bar + (self._bar > 0) if self.size.width >= SHARES_FROM else 0
 
     def _muted(self) -> Style:
         """Return the style of words beside the picture."""
@@ -326,8 +334,8 @@ class Atlas(AtlasCursor, can_focus=True):
             for count, (glyph, style) in zip(frame.bars[row], self._bar_looks, strict=True)
             if count
         ]
-        gap = shares - 5 - int(frame.bars[row].sum())
-        text = f"{share}%".rjust(5).ljust(self._space - shares + 5)
+        gap = shares - SHARE - int(frame.bars[row].sum())
+        text = f"{share}%".rjust(self._space - shares + SHARE)
         return (
             [Segment(" " * gap, self._words), *bar, Segment(text, self._words)]
             if gap
@@ -352,11 +360,11 @@ class Atlas(AtlasCursor, can_focus=True):
     def _caption(self, grid: Grid) -> list[Segment]:
         """Return the line above the picture, with a heading over the shares."""
         indent = self._labels(self._sample) if self._sample else 0
-        edge = indent + grid.width + self._shares()
+        edge = self.size.width
         hits = self._sample is not None and has_hits(self._sample)
         heading = (HITS_HEADING if hits else SHARE_HEADING) if self._shares() else ""
         note = f"{self._note} {self._looks.glyphs.dot} " if self._note else ""
-        room = max(edge, self.size.width) - indent - len(heading) - 2 - cell_len(note)
+        room = edge - indent - len(heading) - 2 - cell_len(note)
         words = " " * indent + note
         words += caption(grid, self.view, max(room, 0), ranked=self.ranked, dot=self._looks.glyphs.dot)
         gap = max(edge - cell_len(words) - len(heading), 2)

@@ -50,6 +50,8 @@ def block(title: str, reads: Reads, looks: Looks, width: int) -> list[Content]:
         *((f"{name:>{columns}}", "$text-muted") for columns, (_, name) in zip((4, 6, 5), TIERS, strict=True))
     )
     heads = Content(" " * max(1, width - len(title) - len(heads) - 1)) + heads
+    if not reads.total.total:
+        return [Content.assemble((title, "bold"), ("  nothing yet", "$text-muted"))]
     return [
         Content.assemble((title, "bold"), heads),
         bar_line("total", reads.total, looks, width),
@@ -74,7 +76,7 @@ def one_line(hits: Hits, looks: Looks) -> Content:
     words: list[tuple[str, str]] = [(f"hit {percent[0] + percent[1]}%", "bold")]
     for (place, name), share in zip(TIERS, percent, strict=True):
         glyph, colour = looks.bar(place)
-        words += [(f" {glyph}", colour), (f"{name} {share}", "$text-muted")]
+        words += [(f" {glyph}", colour), (f" {name} {share}", "$text-muted")]
     return Content.assemble(*words)
 
 

@@ -9,6 +9,8 @@ from textual.app import ComposeResult
 from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
 
+GAP: Final = 2
+"""Columns between two keys; the style sheet says so too."""
 _STAY: Final = frozenset({"stop", "back", "help", "app.command_palette", "command_palette"})
 """Actions whose keys are shown in the narrowest window: with them everything else is found."""
 
@@ -19,6 +21,13 @@ class KeysFooter(Footer):
     And without what it leaks (8.2): it is made anew whenever a key means something else. Every key on it watches the
     footer's `compact`, and those that were taken away are forgotten only when that changes: a thousand answers would
     leave a hundred megabytes of them.
+    """
+
+    DEFAULT_CSS = """
+    KeysFooter.-compact {
+        padding: 0 1;
+        FooterKey { margin-right: 2; }
+    }
     """
 
     def compose(self) -> ComposeResult:
@@ -38,8 +47,8 @@ class KeysFooter(Footer):
     def _fit(self) -> None:
         """Leave out keys from the end until the others have room; those that must stay, last of all."""
         keys = list(self.query_children(FooterKey))
-        wide = {key: cell_len(key.key_display) + cell_len(key.description) + 2 for key in keys}  # two spaces
-        too_wide = sum(wide.values()) - 1 - self.size.width
+        wide = {key: cell_len(key.key_display) + cell_len(key.description) + 1 + GAP for key in keys}
+        too_wide = sum(wide.values()) - GAP - self.size.width
         left_out = set()
         for key in sorted(keys, key=lambda key: (key.action in _STAY, -keys.index(key))):
             if too_wide <= 0:

@@ -37,7 +37,7 @@ class Loading(Static):
 
     def show(self, stage: str, done: int, total: int, rest: str = "") -> None:
         """Show progress: `done` of `total`, or no bar when the total is not known (0). rest: how fast, how long yet."""
-        bar = meter(done / total, BAR, self._glyphs.bar, self._glyphs.bar_rest) + "  " if total > 0 else ""
+        bar = meter(done / total, BAR, self._glyphs.meter, self._glyphs.meter_rest) + "  " if total > 0 else ""
         self.update(
             Content.assemble((bar, "$accent"), progress_text(stage, done, total), (f"  {rest}", "$text-muted")),
             layout=False,

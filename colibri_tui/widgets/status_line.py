@@ -97,7 +97,7 @@ def fields(status: Status, glyphs: Glyphs) -> list[tuple[int, bool, Content]]:
     if status.context:
         share = (status.context_used + status.draft) / status.context
         colour = "bold $error" if share > 1 else "$warning" if share > 0.9 else "$text-muted"
-        bar = meter(min(share, 1.0), METER, glyphs.bar, glyphs.bar_rest)
+        bar = meter(min(share, 1.0), METER, glyphs.meter, glyphs.meter_rest)
         draft = f" + {status.draft}" if status.draft else ""
         listed.append((6, True, Content.styled(f"context {bar}", colour)))
         listed.append((5, True, Content.styled(f"{status.context_used}{draft}/{status.context}", colour)))

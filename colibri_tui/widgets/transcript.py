@@ -21,6 +21,7 @@ from colibri_tui.widgets.finder import Finder, Found
 from colibri_tui.widgets.message_log import MessageLog
 from colibri_tui.widgets.message_view import MessageView, ReplyStatus, Severity, TranscriptMessage
 from colibri_tui.widgets.tail_view import TailView
+from colibri_tui.widgets.welcome import Welcome
 
 MOUNTED: Final = 60
 """Messages that are widgets; earlier ones are loaded on demand, as many at a time."""
@@ -65,6 +66,7 @@ class Transcript(Widget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._log = MessageLog()
+        self._welcome = Welcome()
         self._earlier = Static(id="earlier")
         self._badge = Static(id="unseen")
         self._messages: list[TranscriptMessage] = []
@@ -79,6 +81,7 @@ class Transcript(Widget):
         """The column of messages, and a badge over its corner."""
         self._earlier.display = False
         with self._log:
+            yield self._welcome
             yield self._earlier
         yield self._badge
 
@@ -95,6 +98,7 @@ class Transcript(Widget):
         self._first = max(len(self._messages) - MOUNTED, 0)
         self._log.mount_all(map(self._view_of, self._messages[self._first :]))
         self._show_earlier()
+        self._show_welcome()
 
     def clear(self) -> None:
         """Show nothing; a running reply is forgotten."""
@@ -103,6 +107,7 @@ class Transcript(Widget):
         self._tail = self._chosen = None
         self._log.remove_children(MessageView)
         self._show_earlier()
+        self._show_welcome()
         self._log.action_follow()
 
     def add_user(self, text: str, note: str = "") -> None:
@@ -217,6 +222,7 @@ class Transcript(Widget):
         if self._tail is None:
             self._tail = TailView(opened=self._opened)
             self._log.mount(self._tail)
+            self._show_welcome()
 
     def set_progress(self, text: str, fraction: float | None = None) -> None:
         """Say what happens before the first token, with a bar if `fraction` (0..1) is known; "" clears it."""
@@ -262,6 +268,7 @@ class Transcript(Widget):
         self._tail = None
         self._messages = [message for message in self._messages if message is not question.message]
         self._log.remove_children([question, tail])
+        self._show_welcome()
         return question.message.content
 
     # Scrolling, for keys that belong to other widgets
@@ -300,6 +307,7 @@ class Transcript(Widget):
         self, message: TranscriptMessage, severity: Severity = "information", actions: Sequence[tuple[str, str]] = ()
     ) -> None:
         self._messages.append(message)
+        self._show_welcome()
         self._log.mount(MessageView(message, severity=severity, actions=actions), before=self._tail)
 
     def _put_away(self) -> None:
@@ -314,6 +322,11 @@ class Transcript(Widget):
     def _show_earlier(self) -> None:
         self._earlier.update(f"↑ {self._first} earlier message{'s' if self._first > 1 else ''}")
         self._earlier.display = self._first > 0
+
+    def _show_welcome(self) -> None:
+        """Welcome who opens an empty conversation."""
+        said = self._tail is not None or any(message.role != "notice" for message in self._messages)
+        self._welcome.display = not said
 
     def _show_unseen(self, rows: int) -> None:
         self._badge.update(f"↓ {rows} new line{'s' if rows > 1 else ''} (End)")

@@ -44,7 +44,8 @@ class AtlasPane(Pane):
     def wish(self, scene: Scene | None) -> Wish:
         """A row for each layer, if possible."""
         layers = len(scene.sample.layers) if scene else self.LEAST
-        return Wish(self.NAME, self.LEAST, max(layers + FRAME, self.LEAST))
+        good = -(-layers // 2 if self.looks.halves else -layers) + FRAME
+        return Wish(self.NAME, self.LEAST, max(layers + FRAME, self.LEAST), good)
 
     def set_looks(self, looks: Looks) -> None:
         """Draw in other colours."""

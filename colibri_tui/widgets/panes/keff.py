@@ -53,9 +53,11 @@ class KeffPane(TextPane):
         kept = trail.kept
         half = np.percentile(kept, [50, 90])
         mean = f"{kept.mean():.2f} of {top}"
-        figures = [f"half {half[0]:.0f}, 90% {half[1]:.0f}", f"last {len(trail)} tokens"]
+        figures = [f"median {half[0]:.0f}, p90 {half[1]:.0f}", f"last {len(trail)} tokens"]
         words = joined(["", *figures], width - len(mean) - 2 - note.cell_length)
         head = Content.assemble((mean, "bold"), (f"{words}  ", "$text-muted"), note)
+        if kept.min() == top:
+            return [head, Content.styled(f"every token used all {top} in every layer", "$text-muted")]
         shares, room = distribution(scene), max(1, height - 2)
         each = 3 if 3 * top + 14 <= width else 1
         left = max(8, width - each * top - 2)

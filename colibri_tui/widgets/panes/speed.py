@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from textual.content import Content
 
+from colibri_tui.render.bars import joined
 from colibri_tui.render.clean import clean
 from colibri_tui.render.columns import stacks
 from colibri_tui.render.looks import Looks
@@ -86,7 +87,7 @@ def ahead_words(ahead: Ahead) -> str:
     """Return who foresaw how much, and what became of reads on a guess; '' before anything was foreseen."""
     recall = " ".join(f"{BY[by]} {found / wanted:.0%}" for by, (found, wanted) in ahead.recall.items())
     reads = f", {ahead.useful:,} of {ahead.reads:,} reads used" if ahead.reads else ""
-    return f"  foreseen: {recall}{reads}" if recall else ""
+    return f"foreseen: {recall}{reads}" if recall else ""
 
 
 class SpeedPane(TextPane):
@@ -99,9 +100,9 @@ class SpeedPane(TextPane):
     def lines(self, scene: Scene, width: int, height: int) -> list[Content]:
         """Return figures, chart, legend and the slowest token."""
         trail = scene.trail
-        lines = [self._figures(scene)]
+        lines = [self._figures(scene, width)]
         if not len(trail):
-            return [*lines, Content.styled("no token yet", "$text-muted")]
+            return lines
         room = max(1, height - 3)
         spent = trail.spent[-max(1, width - SCALE) :]
         totals = spent.sum(axis=1)
@@ -112,26 +113,28 @@ class SpeedPane(TextPane):
         lines += [Content.assemble((left, "$text-muted"), line) for left, line in zip(scale, chart, strict=True)]
         return [*lines, self._legend(trail, width), slowest(scene, trail, self.looks)]
 
-    def _figures(self, scene: Scene) -> Content:
+    def _figures(self, scene: Scene, width: int) -> Content:
         turn, live = scene.history.turn, scene.sample.tok_s if scene.live else None
         speed = live if live is not None else turn.tok_s if turn is not None and turn.tokens > 1 else None
-        words: list[tuple[str, str]] = (
-            [(rate(speed), "bold")] if speed is not None else [("no answer yet", "$text-muted")]
-        )
+        head = (rate(speed), "bold") if speed is not None else ("no answer yet", "$text-muted")
+        words = [""]
         if turn is not None and turn.tokens and not scene.live:
-            words.append((f"  first token {seconds(turn.ttft_s)}  {turn.tokens} tokens", "$text-muted"))
+            words += [f"first token {seconds(turn.ttft_s)}", f"{turn.tokens} tokens"]
         elif scene.live:
-            words.append((f"  {scene.sample.tokens} tokens", "$text-muted"))
-        if scene.sample.ahead is not None:
-            words.append((ahead_words(scene.sample.ahead), "$text-muted"))
-        return Content.assemble(*words)
+            words.append(f"{scene.sample.tokens} tokens")
+        if scene.sample.ahead is not None and (foreseen := ahead_words(scene.sample.ahead)):
+            words.append(foreseen)
+        return Content.assemble(head, (joined(words, width - len(head[0])), "$text-muted"))
 
     def _legend(self, trail: Trail, width: int) -> Content:
         total = float(trail.spent.sum()) or 1.0
         square = self.looks.glyphs.bar
-        line = Content()
+        line = brief = Content()
         for part, word, colour, letter in PARTS:
             glyph = square if self.looks.halves else letter
             words = f" {word} {trail.spent[:, part].sum() / total:.0%}"
             line = (line + "  " if line else line) + Content.assemble((glyph, colour), (words, "$text-muted"))
+            brief = (brief + "  " if brief else brief) + Content.styled(words.strip(), colour)
+        if line.cell_length > width and self.looks.halves:
+            return brief
         return Content(" " * max(0, min(SCALE, width - line.cell_length))) + line

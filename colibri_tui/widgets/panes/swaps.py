@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from textual.content import Content
 
+from colibri_tui.render.bars import joined
 from colibri_tui.scene import Scene
 from colibri_tui.telemetry import BY, Ahead
 from colibri_tui.trail import Trail
@@ -39,7 +40,7 @@ def read_again(trail: Trail) -> list[Again]:
     return [Again(*divmod(int(key), experts), int(counts[key])) for key in worst]
 
 
-def ahead_lines(ahead: Ahead) -> list[Content]:
+def ahead_lines(ahead: Ahead, width: int) -> list[Content]:
     """How well the next layer's experts are foreseen, by what; and what reading them ahead is good for."""
     recall = ", ".join(f"{BY[by]} {found / wanted:.0%}" for by, (found, wanted) in ahead.recall.items())
     head = Content.assemble(("look-ahead: ", "bold"), f"foreseen by {recall}" if recall else "foresaw nothing yet")
@@ -47,9 +48,11 @@ def ahead_lines(ahead: Ahead) -> list[Content]:
         return [head + Content.styled("; reads nothing", "$text-muted")]
     gain = "not worth it here"
     if ahead.by:
-        gain = f"by {BY[ahead.by]}, {'saves' if ahead.gain >= 0 else 'costs'} {abs(ahead.gain):.0%} of the time"
-    reads = f"  {ahead.reads:,} read, {ahead.useful:,} used, {ahead.wasted:,} in vain"
-    return [head, Content.assemble(reads, (f"; {gain}", "$text-muted"))]
+        gain = f"{'saves' if ahead.gain >= 0 else 'costs'} {abs(ahead.gain):.0%} of the time"
+    words = [f"{ahead.reads:,} read, {ahead.wasted:,} in vain"]
+    if ahead.by:
+        words.append(f"by {BY[ahead.by]}")
+    return [head, Content.assemble(f"  {gain}", (joined(["", *words], width - len(gain) - 2, ", "), "$text-muted"))]
 
 
 class SwapsPane(TextPane):
@@ -57,7 +60,7 @@ class SwapsPane(TextPane):
 
     NAME, TITLE, KEY = "swaps", "swaps", "F6"
     HELP_LINE = "Pins that made room for hotter experts, and experts the cache let go too early"
-    LEAST, MOST = 5, 12
+    LEAST, MOST = 4, 12
 
     def lines(self, scene: Scene, width: int, height: int) -> list[Content]:
         """Return evictions, then exchanges."""
@@ -68,18 +71,17 @@ class SwapsPane(TextPane):
         if done < wanted:
             lines.append(Content.styled(f"loading favourites in the background: {done:,} of {wanted:,}", "$text-muted"))
         if sample.ahead is not None:
-            lines += ahead_lines(sample.ahead)
+            lines += ahead_lines(sample.ahead, width)
         again = read_again(scene.trail)
         if again:
-            worst = ", ".join(f"L{sample.layers[a.layer]} E{a.expert} {a.times}x" for a in again)
-            lines.append(
-                Content.assemble(
-                    ("let go too early: ", "$warning"), worst, (f" in {len(scene.trail)} tokens", "$text-muted")
-                )
-            )
+            title, of = "let go too early: ", f" in {len(scene.trail)} tokens"
+            named = [f"L{sample.layers[a.layer]} E{a.expert} {a.times}x" for a in again]
+            worst = joined(named, width - len(title), ", ")
+            fits = len(title) + len(worst) + len(of) <= width
+            lines.append(Content.assemble((title, "$warning"), worst, (of if fits else "", "$text-muted")))
         if history.swaps:
             return lines + [self._swap(answer, swap) for answer, swap in reversed(history.swaps)]
-        words = "no pin was exchanged yet" if scene.options.repin else "pins are exchanged with --repin N; it is off"
+        words = "no pin was exchanged yet" if scene.options.repin else "pins stay as they are: --repin is off"
         return [*lines, Content.styled(words, "$text-muted")]
 
     def _swap(self, answer: int, swap: Repin) -> Content:

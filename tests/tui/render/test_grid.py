@@ -67,7 +67,22 @@ def test_heat_of_a_bin_is_the_mean_of_its_experts():
     heat[1, 7] = 1000
     tier = np.full(heat.shape, Tier.DISK, np.uint8)
     shades = g.heat_shades(heat, tier, g.fit(2, 8, 2, 2, halves=True))
-    assert shades.tolist() == [[Heat.LEVEL + 7, Heat.LEVEL], [Heat.LEVEL, Heat.LEVEL + 7]]
+    middle = HEAT_LEVELS // 2
+    assert shades.tolist() == [[Heat.LEVEL + middle, Heat.LEVEL], [Heat.LEVEL, Heat.LEVEL + middle]]
+
+
+def test_a_few_that_are_used_far_more_or_less_do_not_take_the_ramp_from_the_others():
+    uses = np.random.default_rng(3).uniform(100, 400, 200)
+    usual = g.heat_levels(uses)
+    assert len(set(usual.tolist())) >= HEAT_LEVELS - 2
+    extremes = g.heat_levels(np.concatenate((uses, [1, 1_000_000])))
+    assert np.abs(extremes[:-2].astype(int) - usual).max() <= 1
+    assert extremes[-2:].tolist() == [1, HEAT_LEVELS - 1]
+
+
+def test_experts_that_are_used_alike_get_the_middle_of_the_ramp():
+    levels = g.heat_levels(np.random.default_rng(3).uniform(380, 420, 200))
+    assert set(levels.tolist()) <= {HEAT_LEVELS // 2, HEAT_LEVELS // 2 + 1}
 
 
 def test_layers_without_experts_stay_blank():
@@ -109,6 +124,14 @@ def test_one_expert_that_fires_marks_its_bin_which_keeps_its_level():
     g.fire_heat(shades, fired, grid)
     cold = Heat.LEVEL + 5
     assert shades.tolist() == [[Heat.BLANK, cold, cold, cold], [cold, cold, Heat.FIRED + 5, cold]]
+
+
+def test_a_coarse_map_shows_where_more_fire_than_usual():
+    grid = g.fit(2, 8, 2, 2, halves=True)
+    shades = np.full((2, 2), Heat.LEVEL + 5, np.uint8)
+    fired = np.array([[1, 1, 1, 0, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1, 0, 0]], bool)
+    g.fire_heat(shades, fired, grid)
+    assert (shades > Heat.FIRED).tolist() == [[True, False], [True, False]]
 
 
 def test_an_expert_that_fires_before_its_count_says_so_is_seen():

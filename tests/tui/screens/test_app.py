@@ -128,7 +128,7 @@ async def test_ascii_draws_everything_without_symbols(scripted, tmp_path):
         chat(app).transcript.set_progress("reading", 0.5)
         await pilot.pause()
         assert on_screen(app).isascii(), on_screen(app)
-        assert on_screen(app).splitlines()[-1].startswith("enter Send")
+        assert on_screen(app).splitlines()[-1].startswith(" enter Send")
         chat(app).transcript.feed("# A\n\n- one\n\n```python\nx = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> said")
         await pilot.pause()
         assert on_screen(app).isascii(), on_screen(app)

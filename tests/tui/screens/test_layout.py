@@ -117,14 +117,14 @@ async def test_the_footer_shows_whole_keys_and_in_the_narrowest_window_those_tha
     async with app.run_test(size=(200, 24)) as pilot:
         load(app)
         await pilot.pause()
-        everything = on_screen(app).splitlines()[-1].split("  ")[0].rstrip()
+        everything = on_screen(app).splitlines()[-1].rstrip()
         for width in (60, 80, 100, 200):
             await pilot.resize_terminal(width, 24)
             await pilot.pause()
             line = on_screen(app).splitlines()[-1].rstrip()
             assert "f1 Help" in line
             assert line.endswith("^p Commands")
-            assert line.removesuffix(" ^p Commands") in everything, "none is cut in two"
+            assert line.removesuffix("  ^p Commands") in everything, "none is cut in two"
         assert line == everything
         await pilot.resize_terminal(60, 24)
         await pilot.press("f12")

@@ -49,7 +49,7 @@ async def test_each_pane_has_the_whole_screen_for_its_key(scripted, pane, size):
         assert names(app) == [pane.NAME]
         assert not seen(app, "#chat")
         assert pane.TITLE in on_screen(app)
-        assert chat(app).side.pane(pane.NAME).region.width == size[0]
+        assert chat(app).side.pane(pane.NAME).region.width == size[0] - 2
         await pilot.press("escape")
         await pilot.pause()
         assert seen(app, "#chat")

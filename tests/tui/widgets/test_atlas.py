@@ -79,7 +79,7 @@ async def test_one_line_still_shows_the_model(board):
     async with Host(LOOKS["truecolor"]).run_test(size=(30, 1)) as pilot:
         atlas = pilot.app.query_one(Atlas)
         atlas.show(Telemetry(board, range(6)).sample(live=True))
-        assert drawn(atlas)[0].startswith("0 ▀▀▀▀")
+        assert drawn(atlas)[0].startswith("▀▀▀▀")
 
 
 async def test_layer_numbers_are_the_models_own(board):

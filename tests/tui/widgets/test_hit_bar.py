@@ -51,13 +51,13 @@ def test_bars_have_a_fixed_scale():
 
 
 def test_one_line_says_it_in_words():
-    assert one_line(TURN.total, LOOKS).plain == "hit 45% █pin 30 ▓cache 15 ░disk 55"
+    assert one_line(TURN.total, LOOKS).plain == "hit 45% █ pin 30 ▓ cache 15 ░ disk 55"
 
 
 def test_before_the_first_turn_nothing_is_invented():
     nothing = Reads(Hits(), Hits(), 0)
     assert one_line(Hits(), LOOKS).plain == "no expert used yet"
-    assert lines(nothing, nothing)[1] == "total   nothing yet"
+    assert lines(nothing, nothing)[0] == "this answer  nothing yet"
 
 
 @pytest.mark.parametrize("width", [5, 20, 30])

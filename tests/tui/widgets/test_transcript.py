@@ -301,6 +301,7 @@ class TestFollowing:
         app = ChatHost()
         async with app.run_test(size=(40, 12)) as pilot:
             app.transcript.start_reply()
+            await pilot.pause()
             await pilot.press("pageup", "shift+up", "pagedown")
             await self.stream(app, pilot, 12)
             assert app.transcript.following
