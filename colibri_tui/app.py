@@ -30,7 +30,7 @@ from colibri_tui.render.ascii import AsciiFilter
 from colibri_tui.render.glyphs import ASCII, BLOCKS, LINES, Glyphs
 from colibri_tui.render.looks import Looks
 from colibri_tui.render.ramps import depth_of
-from colibri_tui.render.xterm import XtermFilter
+from colibri_tui.render.xterm import XtermFilter, ground
 from colibri_tui.screens.chat import ChatScreen
 from colibri_tui.screens.chat_view import STYLE_SHEET
 from colibri_tui.screens.themes import ThemesScreen
@@ -49,6 +49,14 @@ class Dressed(Protocol):
 
     def set_looks(self, looks: Looks) -> None:
         """Draw in other colours."""
+
+
+def _grounded(theme: Theme) -> Theme:
+    """Return a theme whose grounds are among the 256 colours of a terminal that has no more."""
+    if theme.ansi:
+        return theme
+    grounds = {name: getattr(theme, name) for name in ("background", "surface", "panel")}
+    return replace(theme, **{name: ground(colour) for name, colour in grounds.items() if colour})
 
 
 class ColibriApp(App[int]):
@@ -80,8 +88,9 @@ class ColibriApp(App[int]):
         self._themes, problems = load_themes(paths.themes_dir())
         for name in before.keys() - self._themes.keys():
             self.unregister_theme(name)
+        few = self.console.color_system == "256"
         for theme in self._themes.values():
-            self.register_theme(theme.theme)
+            self.register_theme(_grounded(theme.theme) if few else theme.theme)
         return problems
 
     def _first_theme(self) -> str:

@@ -11,12 +11,12 @@ def plan_text(ready: Ready) -> str:
     plan = ready.plan
     parts = (
         ("dense part of the model", plan.dense),
-        (f"expert cache, {plan.slots} slots of {size(plan.slot_bytes)}, {plan.cap} a layer", plan.cache),
-        (f"conversation, {plan.context} tokens", plan.kv),
-        (f"working memory, prompts in pieces of {plan.chunk} tokens", plan.work),
+        (f"expert cache, {plan.cap} a layer, {size(plan.slot_bytes)} each", plan.cache),
+        (f"conversation, {plan.context:,} tokens", plan.kv),
+        (f"working memory, {plan.chunk} tokens at a time", plan.work),
         ("program and libraries", plan.runtime),
     )
     lines = [f"Memory plan: {size(plan.total)} of a budget of {size(plan.budget)}"]
     lines += [f"{size(amount):>9}  {what}" for what, amount in parts]
-    lines.append(f"{size(max(0, plan.budget - plan.total)):>9}  left over; the machine had {size(plan.available)} free")
+    lines.append(f"{size(max(0, plan.budget - plan.total)):>9}  left of the budget; {size(plan.available)} were free")
     return "\n".join(lines)

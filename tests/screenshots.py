@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -37,6 +38,32 @@ async def _until(condition: object, pilot: object) -> None:
         await asyncio.sleep(0.1)
 
 
+_TEXT = re.compile(r'(<text [^>]*?x=")([\d.]+)("[^>]*? textLength=")([\d.]+)("[^>]*>)([^<]*)(</text>)')
+_SPACE = "&#160;"
+_COLUMN = 12.2
+"""Width of a column in the pictures."""
+
+
+def tidy(svg: str) -> str:
+    """Return a picture that every program draws alike.
+
+    Some drop spaces at the ends of a text, which moves what is left; and a font with ligatures would show what is not
+    on the screen.
+    """
+
+    def trimmed(match: re.Match[str]) -> str:
+        head, x, middle, length, tail, text, end = match.groups()
+        bare = re.sub(f"^(?:{_SPACE})+", "", text)
+        left = (len(text) - len(bare)) // len(_SPACE)
+        words = re.sub(f"(?:{_SPACE})+$", "", bare)
+        both = left + (len(bare) - len(words)) // len(_SPACE)
+        if not words:
+            return ""
+        return f"{head}{float(x) + left * _COLUMN:g}{middle}{float(length) - both * _COLUMN:g}{tail}{words}{end}"
+
+    return _TEXT.sub(trimmed, svg).replace("</style>", "text { font-variant-ligatures: none }</style>", 1)
+
+
 SCREENS = (
     ("commands", ("/", "t"), ("escape", "ctrl+c")),
     ("edit", ("alt+e",), ("escape",)),
@@ -61,7 +88,7 @@ async def _take(folder: Path, model: Path, size: tuple[int, int]) -> None:
     name = f"{size[0]}x{size[1]}"
 
     def save(what: str) -> None:
-        (folder / f"{what}-{name}.svg").write_text(app.export_screenshot(title="colibri-tui"))
+        (folder / f"{what}-{name}.svg").write_text(tidy(app.export_screenshot(title="colibri-tui")))
 
     async with app.run_test(size=size) as pilot:
         link = app.screen._engine  # type: ignore[attr-defined]

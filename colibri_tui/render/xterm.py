@@ -42,6 +42,16 @@ def nearest(red: int, green: int, blue: int) -> int:
     return _INDICES[distances.index(min(distances))]
 
 
+def ground(colour: str) -> str:
+    """Return the colour nearest to this one that Rich, too, writes as its nearest number.
+
+    For what covers much and is drawn past the filter.
+    """
+    index = nearest(*Color.parse(colour).rgb)
+    grey = round(10.2 * (index - 231))
+    return Color(grey, grey, grey).hex if index >= 232 else Color(*_rgb(index)).hex
+
+
 def _mapped(colour: RichColor | None) -> RichColor | None:
     if colour is None or colour.type is not ColorType.TRUECOLOR or colour.triplet is None:
         return colour

@@ -151,6 +151,7 @@ class LabScreen(Screen[None]):
         plotted = plotted and not self._numbers
         self.plot.display = plotted
         self.query_one("#numbers").display = not plotted
+        self.query_one("#body").display = plotted or bool(lines)
         self.table.update(Content("\n").join(lines))
         self.told.update(told)
 

@@ -69,7 +69,8 @@ class SuggestionList(Static):
         text = f" {pad(label, width)}  {clean(help)}"
         if chosen:
             room = max(self.screen.size.width, 1)
-            return Content.styled(pad(text, room), "$block-cursor-foreground on $block-cursor-background")
+            plain = self.app.current_theme.ansi
+            return Content.styled(pad(text, room), "reverse" if plain else "bold on $block-cursor-background 25%")
         return Content.assemble((text[: width + 3], "bold"), (text[width + 3 :], "$text-muted"))
 
     def on_click(self, event: Click) -> None:

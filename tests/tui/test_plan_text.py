@@ -12,6 +12,6 @@ def test_every_part_and_the_sum():
     lines = plan_text(replace(READY, plan=plan)).splitlines()
     assert lines[0] == "Memory plan: 3.06 GB of a budget of 4.00 GB"
     assert "   800 MB  dense part of the model" in lines
-    assert "  2.00 GB  expert cache, 2000 slots of 1.00 MB, 16 a layer" in lines
-    assert "  50.0 MB  conversation, 4096 tokens" in lines
-    assert lines[-1].startswith("   940 MB  left over")
+    assert "  2.00 GB  expert cache, 16 a layer, 1.00 MB each" in lines
+    assert "  50.0 MB  conversation, 4,096 tokens" in lines
+    assert lines[-1].startswith("   940 MB  left of the budget")

@@ -24,7 +24,7 @@ class AtlasPane(Pane):
     """Every expert of every layer, live; the keyboard belongs to the map inside."""
 
     NAME, TITLE, KEY = "atlas", "atlas", "F2"
-    HELP_LINE = "Every expert of every layer: how often it was chosen, or where it lies; what fires now"
+    HELP_LINE = "Every expert of every layer: use or place, and what fires now"
     LEAST = 8
     DEFAULT_CSS = "AtlasPane Atlas { height: 1fr; }"
 

@@ -27,7 +27,7 @@ class ExpertPane(TextPane):
     """Heat, rank, tier, last use, profiles, tokens and followers of the chosen expert."""
 
     NAME, TITLE, KEY = "expert", "expert", "F7"
-    HELP_LINE = "The expert under the atlas' cursor: use, place, profiles, tokens that called it, who follows it"
+    HELP_LINE = "The expert under the atlas' cursor: use, place, callers, followers"
     LEAST, MOST = 7, 9
 
     def __init__(self, looks: Looks) -> None:

@@ -41,7 +41,7 @@ class KeffPane(TextPane):
     """Mean per layer and distribution over the last tokens, and the setting that causes it."""
 
     NAME, TITLE, KEY = "keff", "experts a token", "F5"
-    HELP_LINE = "How many experts the last tokens used: by layer, and how often each number"
+    HELP_LINE = "How many experts the last tokens used, by layer"
     LEAST, MOST = 6, 8
 
     def lines(self, scene: Scene, width: int, height: int) -> list[Content]:

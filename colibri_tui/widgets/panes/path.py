@@ -28,7 +28,7 @@ class PathPane(TextPane):
     """Experts, weights, places and time of every layer, for the chosen token of the last few hundred."""
 
     NAME, TITLE, KEY = "path", "way of a token", "F12"
-    HELP_LINE = "A token's way through the layers: experts, weights, where they were found, and the time it took"
+    HELP_LINE = "A token's way through the layers: experts, weights, places, times"
     LEAST, MOST = 8, 16
     BINDING_GROUP_TITLE = "Way of a token"
     HELP = """

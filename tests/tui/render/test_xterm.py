@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from rich.color import Color as RichColor
+from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
-from colibri_tui.render.xterm import XtermFilter, nearest
+from colibri_tui.render.xterm import XtermFilter, ground, nearest
 from colibri_tui.themes import builtin_themes
 
 GROUND = Color(0, 0, 0)
@@ -24,6 +25,13 @@ def test_grounds_that_are_nearly_grey_get_no_hue_of_their_own(name):
     theme = builtin_themes()[name].theme
     for colour in (theme.background, theme.surface, theme.panel):
         assert nearest(*Color.parse(colour).rgb) in (16, 231, *range(232, 256)), colour
+
+
+@pytest.mark.parametrize("name", ["colibri", "colibri-light", "ember", "okabe", "contrast"])
+def test_what_is_drawn_past_the_filter_has_the_same_ground(name):
+    for colour in (builtin_themes()[name].theme.background, "#f0f0f2", "#204060"):
+        there = ground(colour)
+        assert nearest(*Color.parse(there).rgb) == RichColor.parse(there).downgrade(ColorSystem.EIGHT_BIT).number
 
 
 def test_a_line_keeps_its_text_its_attributes_and_colours_chosen_by_number():
