@@ -23,13 +23,6 @@ class KeysFooter(Footer):
     leave a hundred megabytes of them.
     """
 
-    DEFAULT_CSS = """
-    KeysFooter.-compact {
-        padding: 0 1;
-        FooterKey { margin-right: 2; }
-    }
-    """
-
     def compose(self) -> ComposeResult:
         """Let go of the keys before, and make the new ones."""
         self.mutate_reactive(Footer.compact)
