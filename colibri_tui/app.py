@@ -55,8 +55,8 @@ def _grounded(theme: Theme) -> Theme:
     """Return a theme whose grounds are among the 256 colours of a terminal that has no more."""
     if theme.ansi:
         return theme
-    grounds = {name: getattr(theme, name) for name in ("background", "surface", "panel")}
-    return replace(theme, **{name: ground(colour) for name, colour in grounds.items() if colour})
+    background, surface, panel = (ground(c) if c else None for c in (theme.background, theme.surface, theme.panel))
+    return replace(theme, background=background, surface=surface, panel=panel)
 
 
 class ColibriApp(App[int]):

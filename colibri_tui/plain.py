@@ -225,5 +225,5 @@ class PlainChat:
 
     def _help(self) -> None:
         for name, words in HELP:
-            self.say(f"{name}: {words}")
+            self.say(f"{name}: {words[0].lower()}{words[1:]}")
         self.say("A backslash at the end of a line goes on in the next one. @path sends a text file along.")

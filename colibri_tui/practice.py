@@ -160,6 +160,10 @@ class Verdict:
     lines: Sequence[str] = field(default_factory=tuple)
 
 
+def _row(name: str, off: str, on: str) -> str:
+    return f"{name:12}{off:>11}{on:>12}"
+
+
 def verdict(off: Totals, on: Totals) -> Verdict:
     """Say what the measurement shows, as it is."""
     if not on.pinned_bytes:
@@ -167,9 +171,12 @@ def verdict(off: Totals, on: Totals) -> Verdict:
     fewer = 1 - on.disk / off.disk if off.disk else 0.0
     lines = [
         f"Pins take {size(on.pinned_bytes)} of the expert cache's memory. One run each way:",
-        f"From memory   {100 * off.from_memory:5.1f} % without, {100 * on.from_memory:5.1f} % with pins",
-        f"Experts read  {off.disk:7,} without, {on.disk:7,} with pins",
-        f"Speed         {rate(off.tok_s)} without, {rate(on.tok_s)} with pins",
+        "",
+        _row("", "without", "with pins"),
+        _row("From memory", f"{100 * off.from_memory:.1f} %", f"{100 * on.from_memory:.1f} %"),
+        _row("Experts read", f"{off.disk:,}", f"{on.disk:,}"),
+        _row("Speed", rate(off.tok_s), rate(on.tok_s)),
+        "",
     ]
     if not off.disk and not on.disk:
         lines.append("Everything fits into memory: pins change nothing here.")

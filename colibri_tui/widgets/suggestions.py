@@ -68,7 +68,7 @@ class SuggestionList(Static):
         chosen = self._first + number == self._chosen
         text = f" {pad(label, width)}  {clean(help)}"
         if chosen:
-            room = max(self.screen.size.width, 1)
+            room = max(self.container_size.width or self.screen.size.width, 1)
             plain = self.app.current_theme.ansi
             return Content.styled(pad(text, room), "reverse" if plain else "bold on $block-cursor-background 25%")
         return Content.assemble((text[: width + 3], "bold"), (text[width + 3 :], "$text-muted"))
