@@ -13,7 +13,7 @@ I4G64, I4G128  the same with a scale for 64 or 128 columns: units of 128 or 256 
 
 Padding is the stored zero (128 or 8) with scale 0 where a whole group is padding: it contributes exactly 0.
 
-The other formats are those of released checkpoints: row-major, read as they came, multiplied with float32 activations.
+The other formats are those of released checkpoints: row-major, read as they came.
 A row is a run of units; the first six keep a row's codes together and its scales behind them, so that rows can be
 assembled from a file's tensors by copying; the rest are GGUF's, byte for byte:
 
@@ -24,6 +24,9 @@ I4Z32   per 32 columns 16 bytes of two 4-bit integers, even columns low; a float
 I4Z128  the same per 128 columns
 I8S     per 32 columns 32 int8; one float32 scale for the row
 Q8_0, Q4_0, Q5_0, MXFP4 (units of 32 columns), Q4_K, Q5_K, Q6_K (of 256): see `gguf_rows`
+
+K-quants, of which most published files are, take their activations as integers of 24 bits (`planes`), the others as
+float32: computed with either, a product is as exact.
 
 Rows of the first six are filled up to whole units, GGUF's always are whole; what lies in a unit beyond the last
 column is multiplied with zero.
@@ -51,6 +54,8 @@ Q4_K = 16
 Q5_K = 17
 Q6_K = 18
 I8S = 19
+
+K_QUANTS = (Q4_K, Q5_K, Q6_K)
 
 PACKED = (I8R, I4G, I4G64, I4G128)
 """Formats in blocks of 16 rows."""
@@ -89,7 +94,7 @@ def unit_columns(fmt: int) -> int:
         return 1
     if fmt in (F8, I4Z128):
         return 128
-    if fmt in (Q4_K, Q5_K, Q6_K):
+    if fmt in K_QUANTS:
         return 256
     return 32
 
@@ -130,6 +135,18 @@ def row_bytes(fmt: int, k: int) -> int:
 def is_packed(fmt: int) -> bool:
     """Whether a format is one of PACKED: its products take activations quantised to int8."""
     return I8R <= fmt <= I4G128
+
+
+TAKES_FLOATS = 0
+TAKES_Q8 = 1
+TAKES_PLANES = 2
+
+
+def takes(fmt: int) -> int:
+    """What products with a format are given for a position: float32, a q8 record (`quantize`) or planes (`planes`)."""
+    if Q4_K <= fmt <= Q6_K:
+        return TAKES_PLANES
+    return TAKES_Q8 if is_packed(fmt) else TAKES_FLOATS
 
 
 def unit_shift(fmt: int) -> int:

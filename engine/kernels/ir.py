@@ -78,8 +78,19 @@ class Emitter:
         return ir.Constant(kind, value)
 
     def room(self, floats: int) -> Value:
-        """The address of float32[floats] on the stack, for as long as the function runs; asked for outside of loops."""
-        return self.b.ptrtoint(self.b.alloca(ir.ArrayType(FLOAT, floats)), LONG)
+        """The address of float32[floats] on the stack, a multiple of 64, for as long as the function runs; asked for
+        outside of loops."""
+        place = self.b.alloca(ir.ArrayType(FLOAT, floats))
+        place.align = 64
+        return self.b.ptrtoint(place, LONG)
+
+    def copy(self, source: Value, target: Value, size: int) -> None:
+        """Copy a few bytes."""
+        at = 0
+        while at < size:
+            lanes = next(lanes for lanes in (16, 8, 4, 2, 1) if lanes <= size - at)
+            self.store(self.load(vector(BYTE, lanes), self.offset(source, at)), self.offset(target, at))
+            at += lanes
 
     def splat(self, value: Value, lanes: int) -> Value:
         """`value` in every lane."""

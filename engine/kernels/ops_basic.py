@@ -11,9 +11,9 @@ from numba import njit
 from .activations import gelu_mul, silu_mul, soft_cap
 from .compiled import inner
 from .formats import ROWS as BLOCK
+from .inputs import write_record
 from .pointers import f32, i64
 from .products import embed_row, product16
-from .quantize import quantize_q8
 from .records import ADD, GELU, HEAD_FROM, HEAD_GATHER, HEAD_ROWS, HEAD_TO, POSITION, ROWS
 from .sync import take
 
@@ -124,7 +124,7 @@ def quantize(op: Any, state: Any, sync: int) -> None:
         s = take(sync, 1)
         if s >= rows:
             return
-        quantize_q8(op.x + s * op.x_stride, op.k, op.y + s * op.y_stride)
+        write_record(op.fmt, op.x + s * op.x_stride, op.k, op.y + s * op.y_stride)
 
 
 @inner

@@ -14,9 +14,9 @@ import numpy as np
 from .activations import gelu_mul, silu_mul
 from .compiled import inner
 from .formats import ROWS as BLOCK
+from .inputs import write_record
 from .pointers import f32, i32, i64
 from .products import product16
-from .quantize import quantize_q8
 from .records import (
     ACTIVE,
     ACTIVE_JOBS,
@@ -69,7 +69,8 @@ def experts_up(m: Any, state: Any, sync: int, scratch: int, max_rows: int) -> No
     addresses = i64(scratch)
     gate_out = scratch + 8 * max_rows
     up_out = gate_out + max_rows * BLOCK * 4
-    hidden = f32(gate_out)
+    up_xs = up_out + max_rows * BLOCK * 4
+    hidden, up_addresses = f32(gate_out), i64(up_xs)
     current, rows, gate, up = -1, 0, 0, 0
     while True:
         begin = take(sync, BLOCKS_A_TURN)
@@ -81,10 +82,12 @@ def experts_up(m: Any, state: Any, sync: int, scratch: int, max_rows: int) -> No
                 current, rows = job, first[job + 1] - first[job]
                 gate, up = _part(m, experts[job], 0), _part(m, experts[job], 1)
                 for j in range(rows):
-                    addresses[j] = m.x + pairs[first[job] + j] // m.top_k * m.x_stride
+                    row = pairs[first[job] + j] // m.top_k
+                    addresses[j] = m.x + row * m.x_stride
+                    up_addresses[j] = m.up_x + row * m.up_x_stride
             valid = min(BLOCK, m.width - block * BLOCK)
             product16(m.gate_fmt, gate + block * m.gate_step, valid, m.hidden, scratch, rows, gate_out)
-            product16(m.up_fmt, up + block * m.up_step, valid, m.hidden, scratch, rows, up_out)
+            product16(m.up_fmt, up + block * m.up_step, valid, m.hidden, up_xs, rows, up_out)
             if m.gate_up_bias != 0:
                 _add_gate_up_bias(m, experts[job], block * BLOCK, valid, rows, hidden, f32(up_out))
             if m.weigh_inputs != 0:
@@ -115,7 +118,7 @@ def experts_quantize(m: Any, state: Any, sync: int) -> None:
             return
         job = active[piece]
         for j in range(first[job], first[job + 1]):
-            quantize_q8(m.h + pairs[j] * m.width * 4, m.width, m.hq + pairs[j] * m.hq_stride)
+            write_record(m.down_fmt, m.h + pairs[j] * m.width * 4, m.width, m.hq + pairs[j] * m.hq_stride)
 
 
 @inner

@@ -20,6 +20,8 @@ import numpy as np
 from .activations import exp_sub_sum
 from .compiled import inner
 from .formats import ROWS as BLOCK
+from .formats import TAKES_PLANES
+from .inputs import takes, write_record
 from .ops_attention import rotate_head
 from .ops_basic import rms_norm
 from .pointers import f32, i32, i64, u16
@@ -124,7 +126,8 @@ def _gather(cache: int, row_bytes: int, chosen: Any, start: int, keys: int, tile
 
 @inner
 def attend(a: Any, state: Any, sync: int, scratch: int, threads: int) -> None:
-    """LATENT_ATTEND: a piece is some heads of one row. What a head gathers takes the place of its query."""
+    """LATENT_ATTEND: a piece is some heads of one row. What a head gathers takes the place of its query,
+    in the form that LATENT_EXPAND takes."""
     rows, position = state[ROWS], state[POSITION]
     width, scale = a.rank + a.rope_dim, np.float32(a.scale)
     row_bytes = width * cache_itemsize(a.fmt)
@@ -184,3 +187,5 @@ def attend(a: Any, state: Any, sync: int, scratch: int, threads: int) -> None:
             out = f32(query + h * width * 4)
             for i in range(a.rank):
                 out[i] = gathering[h * a.rank + i] / total[h]
+            if takes(a.value_fmt) == TAKES_PLANES:
+                write_record(a.value_fmt, query + h * width * 4, a.rank, query + h * width * 4)

@@ -58,7 +58,7 @@ def products() -> None:
 
 def vectors() -> None:
     """The other kernels that are compiled by an import."""
-    for name in ("activations", "quantize", "values", "index_scores"):
+    for name in ("activations", "quantize", "planes", "values", "index_scores"):
         import_module("." + name, __package__)
 
 

@@ -26,6 +26,7 @@ from .formats import (
     I4G_SCALES,
     I8R,
     I8R_SCALES,
+    K_QUANTS,
     PACKED,
     ROWS,
     is_packed,
@@ -34,6 +35,7 @@ from .formats import (
 )
 from .ir import FLOAT, VOID, WORD, Emitter, Value, function
 from .isa import TARGET, Target
+from .k_tile import k_tile
 from .packed_tile import packed_tile
 from .row_tile import row_tile, write_row
 from .symbols import emitted, kernel
@@ -77,6 +79,8 @@ def write_product(module: ir.Module, target: Target, fmt: int) -> Any:
         def write(e: Emitter, w: Value, rows: Value, k: Value, xs: Value, out: Value) -> None:
             if is_packed(fmt):
                 packed_tile(e, fmt, positions, w, k, xs, out)
+            elif fmt in K_QUANTS:
+                k_tile(e, fmt, positions, w, rows, k, xs, out)
             else:
                 row_tile(e, fmt, rows_together(target, fmt, positions), positions, w, rows, k, xs, out)
 
@@ -149,8 +153,8 @@ def product16(fmt: int, w: int, rows: int, k: int, xs: int, s: int, out: int) ->
 
     fmt: weight format. w: address of the block; row-major formats may lie at any address. rows: valid rows, 1..16;
     row-major formats read no others, packed blocks are always whole. k: columns, >= 1. xs: address of int64[s], the
-    addresses of the activation rows: q8 records of k columns for packed formats, float32[k] for the others. out:
-    address of float32[s][16]; only the first `rows` entries of a position mean something.
+    addresses of the activation rows: of k columns what the format `takes`. out: address of float32[s][16]; only the
+    first `rows` entries of a position mean something.
     """
     _product16(fmt, w, rows, k, xs, s, out)
 

@@ -181,7 +181,8 @@ MIXTURE = np.dtype(
         ("arena", "i8"), ("slot_bytes", "i8"),
         ("gate_fmt", "i8"), ("up_fmt", "i8"), ("down_fmt", "i8"), ("hidden", "i8"), ("width", "i8"),
         ("gate_step", "i8"), ("up_step", "i8"), ("down_step", "i8"),  # bytes from a block of 16 rows to the next
-        ("x", "i8"), ("x_stride", "i8"), ("h", "i8"), ("hq", "i8"), ("hq_stride", "i8"), ("y", "i8"),
+        ("x", "i8"), ("x_stride", "i8"), ("up_x", "i8"), ("up_x_stride", "i8"), ("h", "i8"), ("hq", "i8"),
+        ("hq_stride", "i8"), ("y", "i8"),
         ("activation", "i8"), ("gate_up_bias", "i8"), ("down_bias", "i8"), ("weigh_inputs", "i8"),
         ("output", "i8"), ("add", "i8"), ("factor", "f8"), ("output_bias", "i8"),  # output (+)= factor * combined
         ("shared", "i8"), ("shared_gate", "i8"),  # shared 0: none; shared_gate 0: ungated
@@ -247,8 +248,8 @@ def index_scratch(heads: int) -> int:
 
 
 def scratch_bytes(max_rows: int, experts: int) -> int:
-    """Bytes of scratch a thread needs for products (row addresses, two blocks of results) and for routing."""
-    return -(-max(max_rows * (8 + 2 * 16 * 4), experts * 12, 1024) // 64) * 64
+    """Bytes of scratch a thread needs for products (twice row addresses and a block of results) and for routing."""
+    return -(-max(max_rows * 2 * (8 + 16 * 4), experts * 12, 1024) // 64) * 64
 
 
 MIXED = np.dtype(

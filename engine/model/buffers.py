@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..kernels.planes import planes_bytes
 from ..kernels.quantize import q8_bytes
 from ..kernels.records import scratch_bytes
 from .mixers import Mixer, mixer_of
@@ -20,6 +21,11 @@ def distinct_ropes(mixers: list[Mixer]) -> list[Rope]:
     return found
 
 
+def _widest_record(k: int) -> int:
+    """Bytes of `k` columns in whichever form of activations is largest, float32 apart."""
+    return max(int(q8_bytes(k)), int(planes_bytes(k)))
+
+
 def buffer_sizes(spec: ModelSpec, rows: int, threads: int) -> dict[str, int]:
     """Bytes of every buffer."""
     mixers = [mixer_of(spec, layer) for layer in range(len(spec.layers))]
@@ -30,8 +36,8 @@ def buffer_sizes(spec: ModelSpec, rows: int, threads: int) -> dict[str, int]:
         "ids": rows * 8,
         "residual": rows * spec.hidden * 4,
         "normed": rows * spec.hidden * 4,
-        "quantized": rows * q8_bytes(max(spec.hidden, *(mixer.widest_input() for mixer in mixers))),
-        "quantized_mlp": rows * q8_bytes(max(mlp, 1)),
+        "quantized": rows * _widest_record(max(spec.hidden, *(mixer.widest_input() for mixer in mixers))),
+        "quantized_mlp": rows * _widest_record(max(mlp, 1)),
         "gate": rows * mlp * 4,
         "up": rows * mlp * 4,
         "mixed": rows * spec.hidden * 4 * any(layer.norms != "before" for layer in spec.layers),
@@ -42,7 +48,7 @@ def buffer_sizes(spec: ModelSpec, rows: int, threads: int) -> dict[str, int]:
         "route_weights": mixtures * pairs * 4,
         "route_kept": mixtures * rows * 4,
         "h": pairs * mixture.width * 4,
-        "hq": pairs * q8_bytes(mixture.width),
+        "hq": pairs * _widest_record(mixture.width),
         "y": pairs * spec.hidden * 4,
         "rope": sum(rows * rope.dim * 4 for rope in distinct_ropes(mixers)),
         "ahead_normed": spec.hidden * 4,  # of one token

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..kernels import records as r
+from ..kernels.formats import TAKES_FLOATS, takes
 from ..kernels.program import Job
 from .foreseeing import Ahead, NextOf, look_ahead
 from .kv import KVCache
@@ -128,12 +129,15 @@ class Builder(Writer):
 
     def _mixture(self, layer: int, mixture: Mixture) -> None:
         spec, residual = self.spec, self.rows("residual", self.spec.hidden)
-        packed, experts = self._mixtures.experts.packed, self._mixtures.experts.formats[layer][0]
+        *experts, down = self._mixtures.experts.formats[layer]
+        router = self.weights.matrix("router", layer)
         apart, shared_out = mixture.apart, self.rows("shared", self.spec.hidden)
-        takers = [] if apart else [experts]
+        takers = [] if apart else [*experts, router.fmt]
         shared: tuple[Role, Role, Role] = ("shared_gate", "shared_up", "shared_down")
         if mixture.shared_width:
             takers += [self.weights.matrix(role, layer).fmt for role in shared[:2]]
+        if mixture.shared_gated:
+            takers.append(self.weights.matrix("shared_expert_gate", layer).fmt)
         self.quantise(self.source, spec.hidden, takers)
         if mixture.shared_width:
             self._gated_mlp(layer, shared, shared_out, r.STORE, mixture.activation)
@@ -142,11 +146,11 @@ class Builder(Writer):
             self.linear(gate, self.source, self.rows("shared_gate", 1))
         if apart:
             self.norm("router_norm", layer, residual, self.source)
-        router = self.weights.matrix("router", layer)
+            self.quantise(self.source, spec.hidden, (router.fmt,))
         self.linear(router, self.source, self.rows("router", router.n), scale=mixture.router.logit_scale)
         if apart:
             self.norm("experts_norm", layer, residual, self.source)
-            self.quantise(self.source, spec.hidden, [experts])
+            self.quantise(self.source, spec.hidden, experts)
         values = mixture_record(self, self._mixtures, layer)
         if self._ahead is not None:
             seen, next_of = look_ahead(self, self._mixtures, layer, self._ahead)
@@ -157,7 +161,7 @@ class Builder(Writer):
         self.emit(r.UNION, index=index)
         after_union = len(self.ops)
         self.emit(r.EXPERTS_UP, index=index)
-        if packed:
+        if takes(down) != TAKES_FLOATS:
             self.emit(r.EXPERTS_QUANTIZE, index=index)
         self.emit(r.EXPERTS_DOWN, index=index)
         self._pauses[after_union] = Pause(layer, values["top_k"], len(self.ops))

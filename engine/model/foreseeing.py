@@ -10,7 +10,7 @@ from ..experts.couplings import DISTANCES
 from ..experts.guesses import PairGuesses
 from ..experts.pilot import SECOND, Foresight
 from ..kernels import records as r
-from ..kernels.formats import is_packed
+from ..kernels.formats import TAKES_FLOATS, takes
 from .mixtures import Mixtures, mixture_record
 from .writer import Writer
 
@@ -99,4 +99,5 @@ def _pair(writer: Writer, parts: Mixtures, layer: int, target: int, ahead: Ahead
 def _sees(writer: Writer, layer: int) -> bool:
     """Whether a mixture reads what its layer's second norm makes of the residual, with a router in float32."""
     norms, mixture = writer.spec.layers[layer].norms, writer.spec.mixture(layer)
-    return norms != "behind" and not mixture.apart and not is_packed(writer.weights.matrix("router", layer).fmt)
+    router = writer.weights.matrix("router", layer)
+    return norms != "behind" and not mixture.apart and takes(router.fmt) == TAKES_FLOATS

@@ -9,7 +9,8 @@ from ..board import Board
 from ..experts.placement import Placement
 from ..experts.source import ExpertSource
 from ..kernels import records as r
-from ..kernels.quantize import q8_bytes
+from ..kernels.formats import TAKES_FLOATS, takes
+from ..kernels.inputs import input_bytes
 from ..options import Lossy
 from .spec import Activation
 from .writer import Writer
@@ -33,10 +34,11 @@ def mixture_record(writer: Writer, parts: Mixtures, layer: int) -> dict[str, Any
     """What a record says of a layer's mixture that computes from the writer's source."""
     spec, at, source, lossy = writer.spec, writer.space.address, parts.experts, parts.lossy
     placement, board, recent = parts.placement, parts.board, parts.placement.recent
-    mixture, packed = spec.mixture(layer), source.packed
+    mixture = spec.mixture(layer)
     router = mixture.router
     (gate, up, down), (gate_step, up_step, down_step) = source.formats[layer], source.steps[layer]
     place, pairs = spec.moe_layers.index(layer), writer.space.rows * spec.top_k
+    gate_x, up_x = (writer.taken(fmt, writer.source, spec.hidden) for fmt in (gate, up))
     recent.widths[layer] = min(router.top_k, lossy.top_k or router.top_k)
     return {
         "layer": layer, "experts": mixture.experts, "top_k": min(router.top_k, lossy.top_k or router.top_k),
@@ -60,9 +62,9 @@ def mixture_record(writer: Writer, parts: Mixtures, layer: int) -> dict[str, Any
         "arena": placement.arena.address, "slot_bytes": placement.slot_bytes,
         "gate_fmt": gate, "up_fmt": up, "down_fmt": down, "hidden": spec.hidden, "width": mixture.width,
         "gate_step": gate_step, "up_step": up_step, "down_step": down_step,
-        "x": at["quantized"] if packed else writer.source.address,
-        "x_stride": q8_bytes(spec.hidden) if packed else spec.hidden * 4,
-        "h": at["h"], "hq": at["hq"] if packed else 0, "hq_stride": q8_bytes(mixture.width), "y": at["y"],
+        "x": gate_x.address, "x_stride": gate_x.stride, "up_x": up_x.address, "up_x_stride": up_x.stride,
+        "h": at["h"], "hq": at["hq"] if takes(down) != TAKES_FLOATS else 0,
+        "hq_stride": input_bytes(down, mixture.width), "y": at["y"],
         "activation": ACTIVATIONS[mixture.activation], "weigh_inputs": int(router.weigh_inputs),
         "gate_up_bias": writer.weights.vector("expert_gate_up_bias", layer),
         "down_bias": writer.weights.vector("expert_down_bias", layer),

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..board import Counter
+from ..errors import UnsupportedModelError
 from ..kernels import records as r
-from ..kernels.formats import is_packed
-from ..kernels.quantize import q8_bytes
+from ..kernels.formats import TAKES_FLOATS, takes
+from ..kernels.inputs import input_bytes
 from .dense import DenseWeights, Matrix
 from .rope import RopeTable
 from .spec import NORM_BIAS, ModelSpec, Role, Rope
@@ -89,28 +90,36 @@ class Writer:
     def quantise(
         self, source: Rows, k: int, formats: Sequence[int], rows: int = r.ALL_ROWS, into: str = "quantized"
     ) -> None:
-        """Quantise rows of activations once for all the weights that take them so."""
-        if any(is_packed(fmt) for fmt in formats):
+        """Bring rows of activations once into the form that all the weights which do not take float32 are given."""
+        forms = {takes(fmt): fmt for fmt in formats if takes(fmt) != TAKES_FLOATS}
+        if len(forms) > 1:
+            raise UnsupportedModelError("matrices of one input are stored in ways that do not go together")
+        for fmt in forms.values():
             self.emit(
-                r.QUANTIZE, rows=rows, x=source.address, x_stride=source.stride, k=k,
-                y=self.space.address[into], y_stride=q8_bytes(k),
+                r.QUANTIZE, fmt=fmt, rows=rows, x=source.address, x_stride=source.stride, k=k,
+                y=self.space.address[into], y_stride=input_bytes(fmt, k),
             )  # fmt: skip
+
+    def taken(self, fmt: int, source: Rows, k: int, quantized: str = "quantized") -> Rows:
+        """The rows that products with a format read: the source, or what `quantise` made of it."""
+        if takes(fmt) == TAKES_FLOATS:
+            return source
+        return Rows(self.space.address[quantized], input_bytes(fmt, k))
 
     def linear(
         self, matrix: Matrix, source: Rows, target: Rows, bias: int = 0, mode: int = r.STORE,
         rows: int = r.ALL_ROWS, quantized: str = "quantized", scale: float = 1.0,
         after: int = 0,
     ) -> None:  # fmt: skip
-        """target = scale * (matrix . source + bias); a packed matrix reads what `quantise` left in `quantized`.
+        """target = scale * (matrix . source + bias); a matrix that does not take float32 reads what `quantise` left in
+        `quantized`.
 
         With ADD it is added to the residual, times the model's residual scale. Not computed until the conversation is
         longer than `after` tokens.
         """
-        packed = is_packed(matrix.fmt)
+        taken = self.taken(matrix.fmt, source, matrix.k, quantized)
         self.emit(
-            r.LINEAR, fmt=matrix.fmt, rows=rows, mode=mode,
-            x=self.space.address[quantized] if packed else source.address,
-            x_stride=q8_bytes(matrix.k) if packed else source.stride,
+            r.LINEAR, fmt=matrix.fmt, rows=rows, mode=mode, x=taken.address, x_stride=taken.stride,
             y=target.address, y_stride=target.stride, w=matrix.address, step=matrix.step, b=bias,
             n=matrix.n, k=matrix.k, f2=self.spec.residual_scale if mode == r.ADD else scale,
             after=after,

@@ -22,10 +22,10 @@ import numpy as np
 from numba import njit
 
 from engine.kernels import formats, isa
+from engine.kernels.inputs import input_bytes, write_record
 from engine.kernels.ir import LONG, WORD, Emitter, function, vector
 from engine.kernels.packing import pack
 from engine.kernels.products import product16
-from engine.kernels.quantize import q8_bytes, quantize_q8
 from engine.kernels.symbols import emitted
 from tests.engine.kernels import sample_rows
 
@@ -105,11 +105,11 @@ class Case:
         self.bytes = self.blocks * self.block * threads
         self.start = pool.ctypes.data
         x = rng.standard_normal((positions, k)).astype(np.float32)
-        if formats.is_packed(fmt):
-            q = np.zeros((positions, q8_bytes(k)), np.uint8)
+        if formats.takes(fmt) != formats.TAKES_FLOATS:
+            given = np.zeros((positions, input_bytes(fmt, k)), np.uint8)
             for j in range(positions):
-                quantize_q8(x[j].ctypes.data, k, q[j].ctypes.data)
-            x = q
+                write_record(fmt, x[j].ctypes.data, k, given[j].ctypes.data)
+            x = given
         self.x = x
         self.xs = np.array([row.ctypes.data for row in x], np.int64)
         self.out = np.zeros((threads, positions, 16), np.float32)

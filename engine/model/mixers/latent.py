@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ...errors import UnsupportedModelError
 from ...kernels import records as r
-from ...kernels.formats import itemsize
+from ...kernels.formats import TAKES_FLOATS, itemsize, takes
 from ..rope import softmax_factor
 from ..spec import LatentAttention, ModelSpec, Role, Rope
 from ..strips import LayerCache, Strip
@@ -92,7 +93,8 @@ class Latent(Mixer):
         roles: list[Role] = ["kv_a", "q" if kind.q_rank is None else "q_a"]
         if kind.indexer is not None:
             roles.append("index_k")
-        writer.quantise(source, self._spec.hidden, [weights.matrix(role, layer).fmt for role in roles])
+        takers: list[Role] = [*roles, "index_weights"] if kind.indexer is not None else roles
+        writer.quantise(source, self._spec.hidden, [weights.matrix(role, layer).fmt for role in takers])
         for role in roles:
             self._project(writer, role, source, role)
         if kind.indexer is not None:
@@ -136,6 +138,8 @@ class Latent(Mixer):
     def _latent_record(self, writer: Writer, cache: LayerCache) -> dict[str, float]:
         kind, at, weights = self._kind, writer.space.address, writer.weights
         key_up, value_up = weights.matrix("key_up", self._layer), weights.matrix("value_up", self._layer)
+        if takes(key_up.fmt) != TAKES_FLOATS:
+            raise UnsupportedModelError(f"layer {self._layer}: the latents' key projection is stored as a K-quant")
         cos, sin = writer.rope(kind.rope)
         return {
             "q": at["q"], "kv": at["kv_a"], "query": at["query"], "out": at["attended"],

@@ -66,7 +66,9 @@ class Mixed(Mixer):
         k, v, q, o = (weights.matrix(role, layer) for role in ("k", "v", "q", "o"))
         if q.fmt != o.fmt or q.fmt not in (F32, F16, BF16):
             raise UnsupportedModelError(f"layer {layer}: attention experts must be plain float matrices of one dtype")
-        writer.linear(weights.matrix("attention_router", layer), source, writer.rows("mixed_logits", kind.experts))
+        router = weights.matrix("attention_router", layer)
+        writer.quantise(source, hidden, (router.fmt, k.fmt, v.fmt))
+        writer.linear(router, source, writer.rows("mixed_logits", kind.experts))
         writer.linear(k, source, writer.rows("k", width))
         writer.linear(v, source, writer.rows("v", width))
         routing = writer.record("mixtures", {

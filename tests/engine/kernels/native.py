@@ -12,8 +12,9 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
-from engine.kernels import activations, isa, quantize, rounding
-from engine.kernels.formats import BF16, F16, F32, I4G, I4G64, I4G128, I8R, PACKED
+from engine.kernels import activations, isa, planes, quantize, rounding
+from engine.kernels.formats import BF16, F16, F32, I4G, I4G64, I4G128, I8R, PACKED, TAKES_FLOATS, takes
+from engine.kernels.inputs import input_bytes, write_record
 from engine.kernels.ir import FLOAT, LONG, VOID, function
 from engine.kernels.packing import pack, unpack
 from engine.kernels.products import write_product
@@ -40,6 +41,7 @@ def write_all(target: isa.Target) -> ir.Module:
     module = write_products(target, FORMATS.values())
     functions = [
         function(module, target, "quantize_q8", 3, VOID, quantize.write_quantize),
+        function(module, target, "quantize_planes", 3, VOID, planes.write_planes),
         function(module, target, "silu_mul", 4, VOID, activations.write_silu_mul),
         function(module, target, "gelu_mul", 4, VOID, activations.write_gelu_mul),
         function(module, target, "group_peaks", 4, VOID, rounding.write_group_peaks),
@@ -79,6 +81,7 @@ class Kernels:
         self._engine = llvm.create_mcjit_compiler(optimised(write_all(isa.target(level, isa.FEATURES)), tm), tm)
         self._engine.finalize_object()
         self.quantize_q8 = self._function("quantize_q8", 3)
+        self.quantize_planes = self._function("quantize_planes", 3)
         self.silu_mul = self._function("silu_mul", 4)
         self.gelu_mul = self._function("gelu_mul", 4)
         self._products = {fmt: self._function(f"colibri_product_{fmt}", 6) for fmt in FORMATS.values()}
@@ -125,6 +128,17 @@ def records(quantize_q8, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     scales = np.ascontiguousarray(groups[:, :, 32:36]).view(np.float32)
     values = groups[:, :, :32].view(np.int8) * scales
     return q, values.reshape(s, -1)[:, :k]
+
+
+def given(fmt: int, x: np.ndarray) -> np.ndarray:
+    """Activations float32 [s, k] as products with a row-major format take them."""
+    if takes(fmt) == TAKES_FLOATS:
+        return x
+    s, k = x.shape
+    records = np.full((s, input_bytes(fmt, k)), 0xAA, np.uint8)
+    for j in range(s):
+        write_record(fmt, x[j].ctypes.data, k, records[j].ctypes.data)
+    return records
 
 
 def addresses(rows: np.ndarray) -> np.ndarray:

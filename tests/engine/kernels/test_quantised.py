@@ -16,7 +16,7 @@ from engine.kernels.decoders import DECODERS
 from engine.kernels.rows import E4M3, unpack_rows
 
 from . import native
-from .native import ARM, FUSED, LEVELS, assembly, guarded, library_calls
+from .native import ARM, FUSED, LEVELS, assembly, given, guarded, library_calls
 from .sample_rows import CUT, NAMES, draw, weight
 
 every_format = pytest.mark.parametrize("fmt", NAMES.values(), ids=NAMES)
@@ -73,7 +73,7 @@ class Numba:
 
 def multiply(kernels, fmt: int, rows: np.ndarray, k: int, x: np.ndarray) -> np.ndarray:
     """float32 [s, n]; `rows` uint8 [n, row bytes], x float32 [s, k]."""
-    n = len(rows)
+    n, x = len(rows), given(fmt, x)
     out = np.full((len(x) + 1, 16), 7.5, np.float32)
     xs = native.addresses(x)
     kernels.product16(fmt, rows.ctypes.data, n, k, xs.ctypes.data, len(x), out.ctypes.data)
@@ -125,7 +125,7 @@ def test_every_instruction_set_equals_numpy(fmt, level):
 
 
 @every_level
-@every_format
+@pytest.mark.parametrize("fmt", [fmt for fmt in NAMES.values() if fmt not in formats.K_QUANTS])
 def test_a_product_is_that_of_the_float32_matrix_to_the_last_bit(fmt, level):
     """With columns in the order in which the format has them at hand."""
     unit, parts = formats.unit_columns(fmt), DECODERS[fmt].parts
@@ -138,6 +138,21 @@ def test_a_product_is_that_of_the_float32_matrix_to_the_last_bit(fmt, level):
         multiply(kernels(level), fmt, rows, 3 * unit, x),
         multiply(kernels(level), formats.F32, dense, 3 * unit, np.ascontiguousarray(x[:, order])),
     )
+
+
+@every_level
+@pytest.mark.parametrize("fmt", formats.K_QUANTS)
+def test_products_with_k_quants_are_as_exact_as_those_of_the_float32_matrix(fmt, level):
+    """Also where one activation is a hundred times as large as the others."""
+    k = 2048
+    rows, values, x = example(fmt, 16, k, 6)
+    x[3:, ::97] *= 100
+    right = x.astype(np.float64) @ values.T.astype(np.float64)
+    dense = multiply(kernels(level), formats.F32, values.view(np.uint8), k, x)
+    error, usual = (
+        np.square(got - right).mean(axis=1) ** 0.5 for got in (multiply(kernels(level), fmt, rows, k, x), dense)
+    )
+    assert (error <= 2.5 * usual).all()
 
 
 @every_level
@@ -205,8 +220,9 @@ def test_nothing_is_read_beyond_weights_and_activations(fmt, n):
         expected = multiply(Numba, fmt, rows, k, x)
         memory, address = guarded(rows.size)
         ctypes.memmove(address, rows.ctypes.data, rows.size)
-        activations, last = guarded(4 * k)
-        ctypes.memmove(last, x[4].ctypes.data, 4 * k)
+        x = given(fmt, x)
+        activations, last = guarded(x[4].nbytes)
+        ctypes.memmove(last, x[4].ctypes.data, x[4].nbytes)
         out = np.zeros((5, 16), np.float32)
         xs = native.addresses(x)
         xs[4] = last
