@@ -65,6 +65,10 @@ LATENT = in_blocks(
     "deepseek_v3", hidden_size=64, intermediate_size=96, moe_intermediate_size=32, kv_lora_rank=64, q_lora_rank=32,
     qk_nope_head_dim=32, v_head_dim=32,
 )  # fmt: skip
+LATENT_WIDE = in_blocks(
+    "deepseek_v3", hidden_size=256, intermediate_size=256, moe_intermediate_size=256, kv_lora_rank=256, q_lora_rank=256,
+    qk_nope_head_dim=32, v_head_dim=64,
+)  # fmt: skip
 HEAVY = "output.weight", "blk.0.attn_v", "blk.0.ffn_down_exps"
 
 
@@ -73,12 +77,20 @@ def medium(name: str) -> str:
     return "Q6_K" if name.startswith(HEAVY) else "Q4_K"
 
 
+def by_part(name: str) -> str:
+    """Parts of an expert that take their activations in different forms."""
+    parts = {"ffn_gate_exps": "Q5_K", "ffn_up_exps": "F16", "ffn_down_exps": "Q8_0", "ffn_gate_inp": "Q4_K"}
+    return next((kind for part, kind in parts.items() if part in name), "Q4_K")
+
+
 QUANTISED: dict[str, tuple[Case, Callable[[str], str]]] = {
     **{
         kind: (WIDE, lambda name, kind=kind: kind)
         for kind in ("Q8_0", "Q4_0", "Q5_0", "MXFP4", "Q4_K", "Q5_K", "Q6_K", "F16", "BF16")
     },
     "Q4_K_M": (WIDE, medium),
+    "by part": (WIDE, by_part),
+    "latent Q4_K": (LATENT_WIDE, lambda name: "F16" if "attn_k_b" in name else "Q4_K"),
     "latent Q8_0": (LATENT, lambda name: "Q8_0"),
     "latent Q4_0": (LATENT, lambda name: "F16" if "attn_k_b" in name else "Q4_0"),
 }  # fmt: skip
