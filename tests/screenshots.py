@@ -90,6 +90,9 @@ async def _take(folder: Path, model: Path, size: tuple[int, int]) -> None:
     def save(what: str) -> None:
         (folder / f"{what}-{name}.svg").write_text(tidy(app.export_screenshot(title="colibri-tui")))
 
+    def written() -> int:
+        return len(app.screen.transcript.last_answer())  # type: ignore[attr-defined]
+
     async with app.run_test(size=size) as pilot:
         link = app.screen._engine  # type: ignore[attr-defined]
         await _until(lambda: link.state is LinkState.READY, pilot)
@@ -99,7 +102,9 @@ async def _take(folder: Path, model: Path, size: tuple[int, int]) -> None:
             await pilot.press("enter")
             await _until(lambda: link.state is LinkState.BUSY, pilot)
             if prompt is PROMPTS[-1]:
-                await asyncio.sleep(3.0)
+                await _until(
+                    lambda: written() > min(size[0] * size[1] // 8, 700) or link.state is LinkState.READY, pilot
+                )
                 save("answering")
             await _until(lambda: link.state is LinkState.READY, pilot)
         await asyncio.sleep(0.5)
@@ -125,6 +130,7 @@ async def _take(folder: Path, model: Path, size: tuple[int, int]) -> None:
         await pilot.press("down", "enter")
         await asyncio.sleep(6.0)
         save("practice")
+        await pilot.press("escape")
 
 
 def _pngs(folder: Path) -> None:

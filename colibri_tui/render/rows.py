@@ -112,7 +112,8 @@ def wrap(row: Row, number: int, width: int, before: Sequence[Line] = ()) -> list
 def _still_valid(row: Row, before: Sequence[Line]) -> list[int]:
     """Return where the lines before were cut, as far as the row is cut there as well.
 
-    A cut depends on the words next to it. So it stands if the whole line after it did not change, nor was the last one.
+    A cut depends on the words next to it. So it stands if the whole line after it did not change, nor what it ends
+    before, nor was it the last one.
     """
     if len(before) < 3:
         return []
@@ -120,7 +121,7 @@ def _still_valid(row: Row, before: Sequence[Line]) -> list[int]:
     if (old.first, old.rest, old.words) != (row.first, row.rest, row.words):
         return []
     common = common_length(old.text.plain, row.text.plain)
-    return [line.stop for line, after in pairwise(before[:-1]) if after.stop <= common]
+    return [line.stop for line, after in pairwise(before[:-1]) if after.stop < common]
 
 
 def common_length(one: str, other: str) -> int:

@@ -264,7 +264,8 @@ class PracticeScreen(ModalScreen[bool]):
         bar = meter(min(count / SELECTIONS_MIN, 1.0), METER, glyphs.meter, glyphs.meter_rest)
         if count < SELECTIONS_MIN:
             return f"{bar} {count:,} of {SELECTIONS_MIN:,} choices of experts"
-        return f"{bar} {count:,} choices of experts: enough. They are trusted fully from {SELECTIONS_FULL:,} on"
+        more = f"; trusted fully from {SELECTIONS_FULL:,} on" if count < SELECTIONS_FULL else ""
+        return f"{count:,} choices of experts: enough{more}"
 
     def _tell_result(self, run: Practice) -> None:
         assert run.off is not None
@@ -276,8 +277,9 @@ class PracticeScreen(ModalScreen[bool]):
         self._show("\n".join(result.lines), f"{turn_on}N begins anew   Esc leaves it as it is")
 
     def _show(self, body: str, hint: str) -> None:
-        self.body.update(Content(body))
-        self.hint.update(Content(hint))
+        if self.query("#body"):  # when the program ends, the engine may tell more while the screen is taken away
+            self.body.update(Content(body))
+            self.hint.update(Content(hint))
 
     def _set_class(self, name: str) -> None:
         for other in ("-choosing", "-own", "-running"):

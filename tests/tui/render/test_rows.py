@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import time
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from textual.content import Content, Span
 
@@ -20,6 +20,7 @@ def test_texts_begin_alike_up_to_their_first_difference(one: str, other: str) ->
 
 
 @given(TEXT, TEXT, TEXT, st.integers(1, 12), st.booleans(), st.sampled_from([(), (("- ", ""),)]))
+@example("a「", "。", "", 5, True, (("- ", ""),))
 @settings(max_examples=400, deadline=None)
 def test_a_row_that_goes_on_is_wrapped_as_if_it_were_new(
     start: str, old_end: str, new_end: str, width: int, words: bool, margin: tuple[tuple[str, str], ...]
