@@ -1,9 +1,13 @@
 """Measures an engine, beside the limits of the machine it runs on.
 
 Every figure is the median of several runs over different prompts, after a warm-up that is not counted. Memory and
-disk are measured in the same run, so that each speed stands beside what the machine could do at best:
+disk are measured before each run and after it, because both change within minutes, so that each speed stands beside
+what the machine could do at best in that minute:
 
-    bound = max(active bytes / memory rate, bytes read / disk rate)        (seconds a token)
+    bound = max(active bytes / memory rate, bytes needed / disk rate)        (seconds a token)
+
+What was read on a guess that came to nothing was not needed. The disk is read as the engine reads it: experts in random
+order, each with the same reads, as many at a time.
 
 Reads are counted twice: what the engine asked for, and what reached the storage device. The difference came from the
 page cache and is not disk speed.
@@ -32,6 +36,8 @@ Prompts = Sequence[Sequence[int]]
 Counters = npt.NDArray[np.int64]
 
 DISK_SECONDS = 2.0
+BESIDE_SECONDS = 0.7
+"""How long the disk is measured beside a run."""
 WARM_TOKENS, WARM_TURNS = 24, 12
 """Length and number of the turns before anything is measured: two, or until it is known whether to look ahead."""
 
@@ -66,7 +72,8 @@ class Row:
 
     kind: prefill or decode. context: tokens before (decode) or in the prompt (prefill). cache: cold or warm. seconds: a
     token. bound: seconds a token that the machine's limits allow (decode only). asked, device: bytes a token, from the
-    engine and from the storage device (None where the system does not tell). split: share of the time by part, 0..1.
+    engine and from the storage device (None where the system does not tell). wasted: those of `asked` that were read on
+    a guess and not used. split: share of the time by part, 0..1.
     """
 
     kind: str
@@ -79,6 +86,7 @@ class Row:
     bound: float | None
     hit_rate: float
     asked: float
+    wasted: float
     device: float | None
     split: dict[str, float]
 
@@ -122,6 +130,19 @@ def random_prompts(vocab: int, length: int, count: int, seed: int = 0) -> list[l
     return [generator.integers(0, vocab, length).tolist() for _ in range(count)]
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A turn, how the counters changed over its prompt and over its reply, what the device read for it, and the
+    machine's rates beside it, bytes a second."""
+
+    turn: Turn
+    prompt: Counters
+    reply: Counters
+    device: int | None
+    memory: float
+    disk: float
+
+
 class Bench:
     """Runs the cases of a benchmark on one engine."""
 
@@ -130,11 +151,11 @@ class Bench:
         self._texts = texts
         self._turns = 0
 
-    def rows(self, lengths: Sequence[int], limits: Limits, tell: Callable[[str], None]) -> Iterator[Row]:
+    def rows(self, lengths: Sequence[int], tell: Callable[[str], None]) -> Iterator[Row]:
         """Measure cold and warm decode, then prefill and decode at every prompt length that fits the context."""
         fitting = [length for length in lengths if length + self._tokens + 1 <= self._engine.info.context]
         tell("cold cache")
-        yield self._decode(fitting[0], "cold", limits)
+        yield self._cold(fitting[0])
         tell("warming up")
         trial = self._engine.model.trial
         for turn in range(WARM_TURNS):
@@ -142,7 +163,7 @@ class Bench:
                 self._turn(fitting[0], WARM_TOKENS)
         for length in fitting:
             tell(f"prompts of {length:,} tokens")
-            yield from self._both(length, limits)
+            yield from self._both(length)
 
     def _prompt(self, length: int) -> list[int]:
         """The next prompt, never the same twice: a text's ids cut or repeated to length, else random ids."""
@@ -177,20 +198,27 @@ class Bench:
         read = None if device is None or now is None else now - device
         return turn, after_prompt - before, engine.board.counters - after_prompt, read
 
-    def _decode(self, length: int, cache: str, limits: Limits) -> Row:
-        results = []
-        for _ in range(self._runs if cache == "warm" else 1):
-            if cache == "cold":
-                self._engine.drop_experts()
-            results.append(self._turn(length, self._tokens + 1))
-        return self._decode_row(length, cache, limits, results)
+    def _runs_of(self, length: int, count: int) -> list[_Run]:
+        """Turns of a prompt and a reply, each between two looks at the machine."""
+        rates, runs = [self._rates()], []
+        for _ in range(count):
+            results = self._turn(length, self._tokens + 1)
+            rates.append(self._rates())
+            runs.append(_Run(*results, *(statistics.fmean(both) for both in zip(*rates[-2:], strict=True))))
+        return runs
 
-    def _both(self, length: int, limits: Limits) -> Iterator[Row]:
-        results = [self._turn(length, self._tokens + 1) for _ in range(self._runs)]
-        times = [turn.prefill_s / length for turn, *_ in results]
-        changes = [prompt for _, prompt, *_ in results]
-        asked = statistics.median(int(change[Counter.BYTES_READ]) / length for change in changes)
-        middle, change, *_ = sorted(results, key=lambda result: result[0].prefill_s)[len(results) // 2]
+    def _rates(self) -> tuple[float, float]:
+        engine = self._engine
+        return memory_read_rate(engine.team), disk_read_rate(engine, BESIDE_SECONDS)
+
+    def _cold(self, length: int) -> Row:
+        self._engine.drop_experts()
+        return self._decode_row(length, "cold", self._runs_of(length, 1))
+
+    def _both(self, length: int) -> Iterator[Row]:
+        results = self._runs_of(length, self._runs)
+        times = [run.turn.prefill_s / length for run in results]
+        middle = sorted(results, key=lambda run: run.turn.prefill_s)[len(results) // 2]
         yield Row(
             kind="prefill",
             context=length,
@@ -200,27 +228,30 @@ class Bench:
             spread=(1 / max(times), 1 / min(times)),
             seconds=statistics.median(times),
             bound=None,
-            hit_rate=_rate(change, Counter.PREFILL_PIN),
-            asked=asked,
+            hit_rate=_rate(middle.prompt, Counter.PREFILL_PIN),
+            asked=statistics.median(int(run.prompt[Counter.BYTES_READ]) / length for run in results),
+            wasted=statistics.median(self._wasted(run.prompt) / length for run in results),
             device=None,
-            split=_split(change, middle.prefill_s),
+            split=_split(middle.prompt, middle.turn.prefill_s),
         )
-        yield self._decode_row(length, "warm", limits, results)
+        yield self._decode_row(length, "warm", results)
 
-    def _decode_row(
-        self, length: int, cache: str, limits: Limits, results: list[tuple[Turn, Counters, Counters, int | None]]
-    ) -> Row:
+    def _wasted(self, change: Counters) -> int:
+        return int(change[Counter.AHEAD_WASTED]) * self._engine.info.expert_bytes
+
+    def _bound(self, run: _Run) -> float:
+        """Seconds a token that the machine could have answered in."""
+        needed = int(run.reply[Counter.BYTES_READ]) - self._wasted(run.reply)
+        return max(self._engine.active_bytes() / run.memory, needed / self._tokens / run.disk)
+
+    def _decode_row(self, length: int, cache: str, results: list[_Run]) -> Row:
         count = self._tokens
-        times = [turn.decode_s / count for turn, *_ in results]
-        asked = statistics.median(int(reply[Counter.BYTES_READ]) / count for _, _, reply, _ in results)
-        total: list[int] = [
-            int(prompt[Counter.BYTES_READ] + reply[Counter.BYTES_READ]) for _, prompt, reply, _ in results
-        ]
-        device = [read for *_, read in results]
-        told: list[int] = [read for read in device if read is not None]
-        wanted = sum(total)
-        share = sum(told) / wanted if len(told) == len(device) and wanted else None
-        middle, _, change, _ = sorted(results, key=lambda result: result[0].decode_s)[len(results) // 2]
+        times = [run.turn.decode_s / count for run in results]
+        asked = statistics.median(int(run.reply[Counter.BYTES_READ]) / count for run in results)
+        total = sum(int(run.prompt[Counter.BYTES_READ] + run.reply[Counter.BYTES_READ]) for run in results)
+        told = [run.device for run in results if run.device is not None]
+        share = sum(told) / total if len(told) == len(results) and total else None
+        middle = sorted(results, key=lambda run: run.turn.decode_s)[len(results) // 2]
         seconds = statistics.median(times)
         return Row(
             kind="decode",
@@ -230,11 +261,12 @@ class Bench:
             tok_s=1 / seconds,
             spread=(1 / max(times), 1 / min(times)),
             seconds=seconds,
-            bound=max(self._engine.active_bytes() / limits.memory, asked / limits.disk),
-            hit_rate=_rate(change, Counter.HITS_PIN),
+            bound=seconds / statistics.median(run.turn.decode_s / count / self._bound(run) for run in results),
+            hit_rate=_rate(middle.reply, Counter.HITS_PIN),
             asked=asked,
+            wasted=statistics.median(self._wasted(run.reply) / count for run in results),
             device=None if share is None else min(share, 1.0) * asked,
-            split=_split(change, middle.decode_s),
+            split=_split(middle.reply, middle.turn.decode_s),
         )
 
 

@@ -12,6 +12,9 @@ from .kernels.cache import cache_root, is_complete
 from .kernels.warm import Progress, compile_ahead, compile_here, useful_processes
 from .plan import available_memory
 
+COMPILING: Final = "compiling kernels, once per machine"
+"""The stage that is told of."""
+
 _PROCESS_BYTES: Final = 400 << 20  # what a process that compiles takes, and some more
 
 __all__ = ["cache_root", "compile_elsewhere", "is_compiled", "load_kernels"]
@@ -38,4 +41,4 @@ def load_kernels(tell: Tell) -> None:
 
 
 def _telling(tell: Tell) -> Progress:
-    return lambda done, total: tell(Loading("compiling kernels, once per machine", done, total))
+    return lambda done, total: tell(Loading(COMPILING, done, total))

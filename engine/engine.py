@@ -6,6 +6,7 @@ in the cache. A new prompt that begins like it goes on from the longest common p
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -21,12 +22,12 @@ import numpy.typing as npt
 from . import state_file
 from .board import Board, Counter, Phase, Tier
 from .checkpoint.files import ModelFiles
-from .compiling import compile_elsewhere, load_kernels
+from .compiling import COMPILING, compile_elsewhere, load_kernels
 from .errors import ContextOverflowError, EngineError
 from .events import Event, Loading, MemoryCurve, Notice, Plan, Ready, Repin, State, Turn
+from .experts.async_reader import is_small, open_readers
 from .experts.pilot import Pilot
 from .experts.placement import Placement
-from .experts.reader import ReaderPool
 from .experts.streaming import Streamer
 from .experts.trace import RouteTrace
 from .forecast import memory_curve
@@ -57,8 +58,10 @@ def _tell_all(told: Sequence[OnRoute], *routing: Any) -> None:
         on_route(*routing)
 
 
-def _silent(event: Loading | Notice) -> None:
-    """Progress nobody asked for."""
+def _log(event: Loading | Notice) -> None:
+    """Progress nobody asked for: only what makes a machine's first start so slow is worth a word."""
+    if isinstance(event, Loading) and event.stage == COMPILING and event.done == 1:
+        logging.getLogger(__name__).warning("%s; this may take a minute", COMPILING)
 
 
 class Engine:
@@ -102,7 +105,7 @@ class Engine:
             self.files.open_all(weights.experts.files())
             self.board = self._make_board(shared_board)
             opened.callback(self.board.close)
-            self.readers = ReaderPool(self.files, weights.experts)
+            self.readers = open_readers(self.files, weights.experts)
             opened.callback(self.readers.close)
             self.team = Team(threads)
             opened.callback(self.team.close)
@@ -142,11 +145,11 @@ class Engine:
     ) -> Self:
         """Load the model in the folder `path`.
 
-        progress: told of loading steps and notices. shared_board: put the board into shared memory, for another
-        process. Raises EngineError (one line: what, where, what to do) before anything large is allocated when the
-        model cannot be run right.
+        progress: told of loading steps and notices; without it a first start, which compiles, logs a warning.
+        shared_board: put the board into shared memory, for another process. Raises EngineError (one line: what, where,
+        what to do) before anything large is allocated when the model cannot be run right.
         """
-        return cls(Path(path), options or EngineOptions(), progress or _silent, shared_board)
+        return cls(Path(path), options or EngineOptions(), progress or _log, shared_board)
 
     # opening
 
@@ -184,7 +187,7 @@ class Engine:
             self.board,
             self.team,
             Lossy(options.topk, options.topp),
-            Looking(options.pilot and not placement.holds_all, options.pilot_by, options.looka),
+            Looking(options.pilot and not (placement.holds_all or is_small(source)), options.pilot_by, options.looka),
             self._learning.pairs.guesses,
         )
 
@@ -321,6 +324,7 @@ class Engine:
         """Route with these limits from now on, whatever the engine was opened with; forgets the conversation."""
         self.conversation.forget()
         self.model.limit(lossy)
+        self._learning.pairs.restart()
         self._identity = replace(self._identity, top_k=lossy.top_k, top_p=lossy.top_p)
 
     def drop_experts(self) -> None:
@@ -355,8 +359,9 @@ class Engine:
 
     def memory_curve(self) -> MemoryCurve:
         """What more or less memory would do, going by the last tokens. From any thread; takes seconds."""
-        widths, plan = [width for width, _ in self.spec.choices(self._top_k).values()], self.info.plan
-        return memory_curve(self.spec, widths, self.model.placement, self.board.counters.copy(), self._policy, plan)
+        placement, plan = self.model.placement, self.info.plan
+        widths = placement.recent.widths[list(self.spec.moe_layers)].tolist()
+        return memory_curve(self.spec, widths, placement, self.board.counters.copy(), self._policy, plan)
 
     def end_guesses(self) -> None:
         """Read no more on a guess; what was read so far is counted when this returns."""

@@ -11,33 +11,22 @@ All functions raise OSError as the system gives it; who calls knows what the fil
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-if sys.platform == "win32":
-    import msvcrt
 
-    def _try_lock(file: BinaryIO) -> bool:
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except PermissionError:
-            return False
-        return True
-else:
-    import fcntl
-
-    def _try_lock(file: BinaryIO) -> bool:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+def _try_lock(file: BinaryIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 LOCK_TIMEOUT = 10.0
@@ -121,8 +110,6 @@ def sync_folder(folder: Path) -> None:
 
     Best effort: the rename has happened and every reader sees it; only a power cut could undo it.
     """
-    if sys.platform == "win32":
-        return
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -67,6 +67,11 @@ class ModelFile:
         """Whether reads bypass the page cache."""
         return self._direct_fd >= 0
 
+    @property
+    def direct_fd(self) -> int:
+        """What to read directly from, for who asks the system itself; -1: nothing."""
+        return self._direct_fd
+
     def read_span(self, offset: int, nbytes: int, span: memoryview) -> None:
         """Fill `span` so that the file's bytes offset..offset+nbytes lie at its position offset % ALIGN.
 

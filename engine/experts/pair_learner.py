@@ -30,6 +30,10 @@ class PairLearner:
         self._history, self._counted = history, self._recent.count.copy()
         self._update()
 
+    def restart(self) -> None:
+        """Count what is noted from now on; the ring's rows have another width now."""
+        self._counted = self._recent.count.copy()
+
     def after_turn(self) -> tuple[str, ...]:
         """Count what is new, and keep it. Returns notices; raises EngineError when that cannot be written."""
         if (self._recent.count == self._counted).all():
@@ -40,10 +44,7 @@ class PairLearner:
         return notices
 
     def _count(self, couplings: Couplings) -> None:
-        rows = {
-            layer: self._recent.since(layer, width, int(self._counted[layer]))
-            for layer, (width, _) in self._mixtures.items()
-        }
+        rows = {layer: self._recent.since(layer, int(self._counted[layer])) for layer in self._mixtures}
         for layer, before in rows.items():
             for distance in range(1, DISTANCES + 1):
                 if layer + distance in rows:

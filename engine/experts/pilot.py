@@ -100,7 +100,8 @@ class Pilot:
     def take(self, layer: int, expert: int, ticket: int) -> tuple[int, bool]:
         """Take the guess about an expert that a forward needs: its slot (EMPTY: there is none), and whether it is read.
 
-        If it is not, `ReaderPool.next_loaded` will return the ticket.
+        If it is not, `ReaderPool.next_loaded` will return the ticket. Whether it was useful is known when it is there:
+        see `proved`.
         """
         guess = self._guesses.pop((layer, expert), None) or self._late.pop((layer, expert), None)
         if guess is None:
@@ -111,11 +112,13 @@ class Pilot:
                 guess.ticket = ticket
             else:
                 guess.stage = _Stage.GONE
-        if not queued:
-            self._count(Counter.AHEAD_USEFUL)
         if queued or guess.error is not None:
             self._readers.fetch(ticket, self._source.reads[layer, expert], self._placement.slot(guess.slot))
         return guess.slot, read
+
+    def proved(self) -> None:
+        """An expert that was taken is in memory thanks to a guess."""
+        self._count(Counter.AHEAD_USEFUL)
 
     def stop(self) -> None:
         """Let all guesses expire; none is read any more when this returns."""
@@ -134,7 +137,7 @@ class Pilot:
                     guess.stage = _Stage.GONE
             if stage is _Stage.READING:
                 continue
-            if stage is _Stage.READ:
+            if stage is _Stage.READ and guess.error is None:
                 self._count(Counter.AHEAD_WASTED)
                 self._board.counters[Counter.BYTES_READ] += self._source.expert_bytes
             self._placement.give_back(layer, expert, guess.slot)
@@ -159,4 +162,4 @@ class Pilot:
             ticket = guess.ticket
             self._lock.notify_all()
         if ticket is not None:
-            self._readers.tell(ticket, error)
+            self._readers.tell(ticket, error, guessed=True)

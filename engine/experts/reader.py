@@ -23,10 +23,11 @@ READERS = 2
 
 
 class Loaded(NamedTuple):
-    """A finished fetch; `error` is set when it failed and the slot holds nothing usable."""
+    """A finished fetch; `error` is set when it failed and the slot holds nothing usable. guessed: begun on a guess."""
 
     ticket: int
     error: EngineError | None
+    guessed: bool = False
 
 
 class _Job(NamedTuple):
@@ -36,8 +37,8 @@ class _Job(NamedTuple):
     begin: Callable[[], bool] | None = None  # whether it is still wanted
 
 
-_NEEDED, _GUESSED, _END = range(3)
-"""What is done first."""
+_NEEDED, _END, _GUESSED = range(3)
+"""What is done first; guesses that still wait at the end are not read."""
 
 
 def fill_slot(files: ModelFiles, fetch: ExpertFetch, slot: memoryview, staging: memoryview) -> None:
@@ -90,9 +91,9 @@ class ReaderPool:
         """
         self._put(_GUESSED, _Job(fetch, slot, done, begin))
 
-    def tell(self, ticket: int, error: EngineError | None) -> None:
+    def tell(self, ticket: int, error: EngineError | None, guessed: bool = False) -> None:
         """Have `next_loaded` return a ticket. From any thread."""
-        self._done.put(Loaded(ticket, error))
+        self._done.put(Loaded(ticket, error, guessed))
 
     def next_loaded(self, wait: bool) -> Loaded | None:
         """The next finished fetch; None when there is none and `wait` is false."""
@@ -117,7 +118,7 @@ class ReaderPool:
             job.done(error)
 
     def close(self) -> None:
-        """End the threads; fetches under way are finished first."""
+        """End the threads; what was asked for is read first, but for guesses that have not begun."""
         for _ in self._threads:
             self._put(_END, None)
         for thread in self._threads:

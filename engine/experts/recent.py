@@ -57,9 +57,9 @@ class RecentChoices:
         fill_near(self.ids, self.kept, self.clock, self.count, self.widths, layer, near)
         return near
 
-    def since(self, layer: int, width: int, count: int) -> Rows:
+    def since(self, layer: int, count: int) -> Rows:
         """The rows of a layer from row `count` on (of those ever noted) that are still there; between forwards only."""
-        now = int(self.count[layer])
+        now, width = int(self.count[layer]), int(self.widths[layer])
         rows = np.arange(max(count if count <= now else 0, now - ROOM), now) % ROOM
         ids = self.ids[layer, : ROOM * width].reshape(ROOM, width)[rows]
         return Rows(ids, self.kept[layer, rows], self.clock[layer, rows])

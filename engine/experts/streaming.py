@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..board import Board, Counter, LayerCell, Tier
+from ..board import Board, Counter, LayerCell
 from .ahead import Ahead
 from .pilot import Pilot
 from .placement import EMPTY, Choices, Placement
@@ -113,7 +113,7 @@ class Streamer:
             if slot != EMPTY:
                 claimed[job] = slot
                 if read:
-                    self._readers.tell(job, None)
+                    self._readers.tell(job, None, guessed=True)
                 return True
             slot = self._placement.claim(layer, expert)
         if slot == EMPTY:
@@ -144,6 +144,8 @@ class Streamer:
                 raise loaded.error
             self._board.counters[Counter.BYTES_READ] += self._source.expert_bytes
             self._placement.place(layer, expert, slot)
+            if loaded.guessed:
+                self._pilot.proved()
             arrived.append(loaded.ticket)
         return arrived
 
@@ -155,8 +157,8 @@ class Streamer:
             self._placement.give_back(layer, int(experts[loaded.ticket]), claimed.pop(loaded.ticket))
 
     def _count(self, layer: int, hits: Jobs, misses: int, hit_counter: Counter) -> None:
-        pinned = int(np.count_nonzero(self._board.tier[layer, hits] == Tier.PIN))
-        found = (pinned, len(hits) - pinned, misses)
+        pinned = np.count_nonzero(self._placement.pinned[layer, hits])
+        found = np.array((pinned, len(hits) - pinned, misses))
         self._board.counters[hit_counter : hit_counter + 3] += found
         cell = LayerCell.PIN if hit_counter == Counter.HITS_PIN else LayerCell.PREFILL_PIN
         self._board.by_layer[layer, cell : cell + 3] += found

@@ -162,15 +162,19 @@ class Model:
             at = self._serve(at, rows)
         if decoding:
             self._passage.end(int(ids[0]))
-            self._note_trial((time.perf_counter_ns() - began) / 1e9)
-            self._choice.note(self._together_ns / 1e9, self._used_ns / 1e9)
+            self._note((time.perf_counter_ns() - began) / 1e9)
 
-    def _note_trial(self, seconds: float) -> None:
-        if self.trial is not None:
-            self.trial.note(seconds)
-            self._board.counters[Counter.AHEAD_ON] = self.trial.by
-            if self.trial.gain is not None:
-                self._board.counters[Counter.AHEAD_GAIN] = round(1000 * self.trial.gain)
+    def _note(self, seconds: float) -> None:
+        """Tell those that try how a token is computed best how long this one took. They try one after another."""
+        trial, choice = self.trial, self._choice
+        trying = trial is not None and trial.under_way and choice.settled
+        if not trying:
+            choice.note(self._together_ns / 1e9, self._used_ns / 1e9)
+        if trial is not None and (trying or not trial.under_way):
+            trial.note(seconds)
+            self._board.counters[Counter.AHEAD_ON] = trial.by
+            if trial.gain is not None:
+                self._board.counters[Counter.AHEAD_GAIN] = round(1000 * trial.gain)
 
     def _run(self, start: int, end: int, threads: int) -> int:
         program = self._running

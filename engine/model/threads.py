@@ -25,7 +25,10 @@ BUSY = 0.9
 
 
 class ThreadChoice:
-    """Chooses between one thread and all of them, token by token: `count` before, `note` after each."""
+    """Chooses between one thread and all of them, token by token: `count` before, `note` after each.
+
+    settled: a number has been chosen, and no other one is being tried; `note` may then be left out for a while.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -35,6 +38,7 @@ class ThreadChoice:
         self._left = PROBE
         self._pause = SOONEST
         self._probing = False
+        self.settled = most == 1
 
     def note(self, seconds: float, used: float) -> None:
         """A token took so long with `count` threads, which used so many seconds of the processors together."""
@@ -48,9 +52,9 @@ class ThreadChoice:
         if self._probing:
             self._decide()
         elif self.count == self._most and statistics.median(self._busy) >= BUSY:
-            self._left = PROBE
+            self._left, self.settled = PROBE, True
         else:
-            self._probing = True
+            self._probing, self.settled = True, False
             self._left = PROBE
             self.count = self._other
             self._times[self.count] = deque(maxlen=PROBE - 1)
@@ -66,5 +70,5 @@ class ThreadChoice:
         if not faster:
             self.count = before
         self._pause = SOONEST if faster else min(2 * self._pause, LATEST)
-        self._left, self._probing = self._pause, False
+        self._left, self._probing, self.settled = self._pause, False, True
         self._times[self.count] = deque(self._times[self.count], maxlen=PROBE * 2)

@@ -52,7 +52,7 @@ class Trial:
         self._ways = [Foreseer.NONE, *ways]
         self.by = Foreseer.NONE
         self.gain: float | None = None
-        self._times: dict[Foreseer, list[float]] = {way: [] for way in self._ways}
+        self._times: dict[Foreseer, list[float]] = {way: [] for way in self._ways}  # each window's, one after another
         self._count = 0
         self._resting = 0
         self._pause = SOONEST
@@ -79,12 +79,20 @@ class Trial:
             self.by = self._ways[self._count // WINDOW % len(self._ways)]
 
     def _decide(self) -> None:
-        took = {way: statistics.median(times) for way, times in self._times.items()}
-        without = took.pop(Foreseer.NONE)
+        took = {way: self._share(way) for way in self._ways[1:]}
         best = min(took, key=took.__getitem__)
-        self.gain = 1 - took[best] / without
-        self.by = best if took[best] < BETTER * without else Foreseer.NONE
+        self.gain = 1 - took[best]
+        self.by = best if took[best] < BETTER else Foreseer.NONE
         self._pause = min(2 * self._pause, LATEST) if self.by == self._chosen else SOONEST
         self._chosen = self.by
         self._times = {way: [] for way in self._ways}
         self._count, self._resting = 0, self._pause
+
+    def _share(self, way: Foreseer) -> float:
+        """A way's time beside that of doing without, in the windows just before: a disk's speed changes in seconds."""
+        windows = zip(self._windows(way), self._windows(Foreseer.NONE), strict=True)
+        return statistics.median(took / without for took, without in windows)
+
+    def _windows(self, way: Foreseer) -> list[float]:
+        times, width = self._times[way], WINDOW - 1
+        return [statistics.median(times[at : at + width]) for at in range(0, len(times), width)]

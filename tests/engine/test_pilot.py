@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from engine import Engine, EngineOptions, Token, Turn
 from engine.board import Counter, Foreseer
+from engine.errors import ReadError
 from engine.experts.placement import EMPTY
 from engine.model.trial import SOONEST, WINDOW, WINDOWS, Looking, Trial
 from tests.oracle.cases import CASES
@@ -20,6 +22,12 @@ from tests.oracle.checkpoints import write
 PROMPT = [(7 * n * n + 5 * n + 3) % 50 for n in range(20)]
 TRIAL = 2 * WINDOW * WINDOWS
 WAYS = [Foreseer.ROUTER, Foreseer.PAIRS, Foreseer.BOTH]
+
+
+@pytest.fixture(autouse=True)
+def _worth_foreseeing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Treat the models of these tests as if their experts were large."""
+    monkeypatch.setattr("engine.experts.async_reader.SMALL", 0)
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +79,62 @@ def test_guesses_change_neither_tokens_nor_hits(model: Path, ahead: Engine) -> N
     used = placement.slot_of[placement.slot_of != EMPTY].tolist()
     assert sorted(used + placement._free) == list(range(placement.slots))
     assert len(placement._free) == free + ahead.spec.top_k
+
+
+def test_small_experts_are_not_foreseen(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.experts.async_reader.SMALL", 1 << 20)
+    with Engine.open(model, EngineOptions(cap=4, threads=1, context=256, pilot=True)) as engine:
+        assert engine.model.trial is None
+        answer(engine)
+        assert engine.board.counters[Counter.AHEAD_READS] == 0
+        assert engine.board.counters[Counter.HITS_DISK] > 0
+
+
+def test_a_guess_that_could_not_be_read_was_not_useful(ahead: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read again, when it is needed: the answer is the same."""
+    known, _ = answer(ahead)
+    ahead.end_guesses()
+    counters, before = ahead.board.counters, ahead.board.counters.copy()
+    fetch_guess = ahead.readers.fetch_guess
+
+    def fails(fetch: Any, slot: memoryview, begin: Any, done: Any) -> None:
+        def ended(error: Any) -> None:
+            done(error or ReadError("broken"))
+
+        fetch_guess(fetch, slot, begin, ended)
+
+    monkeypatch.setattr(ahead.readers, "fetch_guess", fails)
+    with contextlib.suppress(ReadError):  # the forward came while it was read, and was told
+        assert answer(ahead)[0] == known
+    change = counters - before
+    assert change[Counter.AHEAD_READS] == change[Counter.AHEAD_USEFUL] == change[Counter.AHEAD_WASTED] == 0
+
+
+def test_threads_and_looking_ahead_are_tried_one_after_another(model: Path) -> None:
+    """What is tried last would else be measured by what the other does to it."""
+    with Engine.open(model, EngineOptions(cap=4, threads=2, context=256, pilot=True)) as engine:
+        trial, choice = engine.model.trial, engine.model._choice
+        assert trial is not None
+        noted: list[tuple[bool, bool]] = []
+        note = choice.note
+
+        def slow(seconds: float, used: float) -> None:
+            note(seconds, 0.5 * seconds * choice.count)  # the cores are busy, so that the other number is tried
+
+        engine.model._choice.note = slow  # type: ignore[method-assign]
+        note_trial = trial.note
+
+        def told(seconds: float) -> None:
+            noted.append((trial.under_way, choice.settled))
+            note_trial(seconds)
+
+        trial.note = told  # type: ignore[method-assign]
+        for _ in range(3):
+            answer(engine, 100)
+        assert choice.settled
+        assert noted[0] == (True, True)
+        assert sum(under_way for under_way, _ in noted) == len(trial._ways) * WINDOW * WINDOWS
+        assert all(settled for under_way, settled in noted if under_way)
 
 
 def test_turns_hit_alike(model: Path, ahead: Engine) -> None:
@@ -168,6 +232,16 @@ def test_a_trial_of_several_ways_keeps_the_best(best: Foreseer) -> None:
     assert trial.by not in (best, Foreseer.NONE)
     run(trial, dict.fromkeys(seconds, 1.0), SOONEST + 2 * TRIAL)
     assert trial.by is Foreseer.NONE
+
+
+def test_a_disk_that_changes_its_speed_misleads_nobody() -> None:
+    """Each way is compared with its own neighbours in time."""
+    trial = Trial(WAYS)
+    seconds = {Foreseer.NONE: 1.0, Foreseer.ROUTER: 0.9, Foreseer.PAIRS: 1.1, Foreseer.BOTH: 1.05}
+    for token in range(2 * TRIAL):
+        trial.note(seconds[trial.by] * (1 + token // (len(seconds) * WINDOW)))
+    assert trial.by is Foreseer.ROUTER
+    assert trial.gain == pytest.approx(0.1)
 
 
 def test_a_choice_that_is_confirmed_is_tried_less_often() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from engine import Engine, EngineOptions, Token, Turn
 from engine.board import Counter
+from engine.experts.policies import POLICIES
 from tests.oracle import checkpoints, containers
 from tests.oracle.answers import greedy
 from tests.oracle.cases import CASES
@@ -92,6 +93,21 @@ def test_residency_and_threads(name: str, share: str, threads: int, model: Known
         np.testing.assert_array_equal(engine.logits(known.prompt), known.logits)
         read_again = int(engine.board.counters[Counter.BYTES_READ]) - before
         assert (read_again == 0) == (share == "all")
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_who_reads_small_experts(policy: str, model: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the system or by threads, with guesses: the same tokens, and found in the same places."""
+    known, found = model("olmoe:int4"), []
+    for small in (0, 1 << 20):
+        monkeypatch.setattr("engine.experts.async_reader.SMALL", small)
+        with Engine.open(known.folder, EngineOptions(cap=3, policy=policy)) as engine:
+            for _ in range(3):
+                tokens, told = turn(engine, known.prompt)
+                assert tokens == known.tokens
+                engine.forget()
+                found.append((told.hits, told.prefill_hits))
+    assert found[:3] == found[3:]
 
 
 @pytest.mark.parametrize("cap", [1, None])

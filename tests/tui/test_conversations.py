@@ -238,7 +238,6 @@ def write(path: Path, updates: int) -> subprocess.Popen[bytes]:
     )
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 def test_a_kill_costs_at_most_the_last_interval(path: Path) -> None:
     with contextlib.closing(Conversations(path)) as running:
         mine = running.create("m", "default")
@@ -333,7 +332,6 @@ def test_a_full_disk_is_one_clear_error_and_the_store_stays_usable(store: Conver
     assert len(only_message(store, conversation).content) == 100_000
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs RLIMIT_FSIZE")
 def test_a_real_write_that_does_not_fit_is_one_clear_error(path: Path) -> None:
     body = """
 import resource, sys

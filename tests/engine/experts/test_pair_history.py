@@ -47,6 +47,12 @@ def once(e: int = 0, f: int = 1) -> object:
     return lambda couplings: couplings.count(0, 1, rows([e]), rows([f]))
 
 
+@pytest.fixture(autouse=True)
+def _worth_foreseeing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Treat the models of these tests as if their experts were large."""
+    monkeypatch.setattr("engine.experts.async_reader.SMALL", 0)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / ".coli_pairs"
@@ -239,7 +245,7 @@ def test_native_code_guesses_by_the_tables(model: Path, tmp_path: Path) -> None:
         foreseen = engine.model._foresight
         for layer in range(3):
             ids, weights, base, rest = (array[layer] for array in before)
-            chosen = recent.since(layer, width, int(recent.count[layer]) - 1).ids[0]
+            chosen = recent.since(layer, int(recent.count[layer]) - 1).ids[0]
             score = base + width * rest
             for e in chosen:
                 listed = ids[e] >= 0

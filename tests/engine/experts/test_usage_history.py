@@ -213,7 +213,6 @@ def test_a_full_disk_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert read(path).total == 8
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs RLIMIT_FSIZE")
 def test_a_real_write_that_does_not_fit_leaves_the_old_file(path: Path) -> None:
     path.write_text("1 1 3\n")
     run(
@@ -278,7 +277,6 @@ def test_what_a_dead_writer_left_is_cleaned_up(path: Path) -> None:
     assert read(path).total == 1
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs symbolic links")
 def test_a_link_is_written_through_and_the_mode_stays(path: Path, tmp_path: Path) -> None:
     real = tmp_path / "elsewhere"
     real.touch(mode=0o600)
@@ -330,7 +328,6 @@ def test_two_processes_that_save_at_once_lose_no_count(path: Path) -> None:
     assert sorted(file.name for file in path.parent.iterdir()) == [".coli_usage", ".coli_usage.lock"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 def test_a_kill_during_saves_leaves_a_whole_file_and_every_told_count(path: Path) -> None:
     body = """
         counts = live.counts.copy()

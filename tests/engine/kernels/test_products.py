@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -141,7 +140,6 @@ def test_integers_at_the_ends_of_their_ranges_do_not_saturate(fmt, level):
     np.testing.assert_allclose(got, activations.astype(np.float64) @ integers.T, rtol=1e-6, atol=1e-4)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs mprotect")
 @pytest.mark.parametrize("rows", [1, 3, 16])
 @pytest.mark.parametrize("k", [1, 17, 48, 63])
 @pytest.mark.parametrize("fmt", FORMATS.values(), ids=FORMATS)

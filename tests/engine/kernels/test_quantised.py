@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -211,7 +210,6 @@ def test_weights_may_lie_at_any_address(fmt):
         np.testing.assert_array_equal(multiply(Numba, fmt, moved, k, x), expected)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs mprotect")
 @pytest.mark.parametrize("n", [1, 3, 16])
 @every_format
 def test_nothing_is_read_beyond_weights_and_activations(fmt, n):
