@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter as Tally
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 
 from engine import Engine, EngineError, EngineOptions, Event, Loading, Notice, Prefill, Ready, Token, Turn
 from engine.board import Board, Counter, Phase, Tier
+from engine.compiling import COMPILING
 from engine.errors import ContextOverflowError
 from engine.events import to_json
 from tests.oracle.answers import Expected
@@ -367,3 +368,25 @@ def test_text_needs_a_tokenizer(folder: Path) -> None:
             engine.encode("hello")
         with pytest.raises(EngineError, match=r"tokenizer\.json"):
             engine.render([])
+
+
+def test_a_first_start_is_not_silent(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who asked for no progress is told once why it takes so long; who asked hears it there; later starts need none."""
+
+    def compile_some(tell: Callable[[Loading], None]) -> None:
+        for done in range(1, 4):
+            tell(Loading(COMPILING, done, 3))
+
+    told: list[Loading | Notice] = []
+    Engine.open(folder).close()
+    assert not caplog.records
+    monkeypatch.setattr("engine.engine.compile_elsewhere", compile_some)
+    Engine.open(folder, progress=told.append).close()
+    assert told[0] == Loading(COMPILING, 1, 3)
+    assert not caplog.records
+    Engine.open(folder).close()
+    assert [record.getMessage() for record in caplog.records] == [
+        "compiling kernels, once per machine; this may take a minute"
+    ]

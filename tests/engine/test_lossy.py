@@ -11,6 +11,9 @@ import numpy.typing as npt
 import pytest
 
 from engine import Engine, EngineOptions
+from engine.experts.pairs import write_pairs
+from engine.experts.trace_reader import TraceReader
+from engine.model.build import Lossy
 from tests.oracle.answers import Expected
 from tests.oracle.cases import CASES
 from tests.oracle.checkpoints import write
@@ -96,3 +99,18 @@ def test_the_order_of_selection(model: tuple[str, Path]) -> None:
     full = first_choices(model)
     descending = (np.diff(full.weights, axis=1) <= 0).all()
     assert descending == (not name.startswith("glm4"))
+
+
+def test_what_is_learned_under_other_limits_is_what_was_chosen(model: tuple[str, Path], tmp_path: Path) -> None:
+    """The profile's pairs are those of the trace, whose lines are as long as the limit at their time says."""
+    trace, history = tmp_path / "trace", tmp_path / ".coli_usage"
+    options = EngineOptions(threads=1, cap=3, context=256, history=str(history), route_trace=str(trace))
+    with Engine.open(model[1], options) as engine:
+        prompt = Expected.load(model[0]).prompt
+        for topk in (None, 1, None, 2):
+            engine.limit(Lossy(topk, None))
+            for _ in range(2):
+                engine.forget()
+                assert list(engine.generate(prompt, max_tokens=9, ignore_eos=True))
+    write_pairs(TraceReader(trace), tmp_path / "expected")
+    assert (tmp_path / ".coli_pairs").read_bytes() == (tmp_path / "expected").read_bytes()
