@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.random_gguf olmoe int4 /tmp/olmoe-int4.gguf [--layers 4] [--routing skewed]
 
-The same shapes, sizes of numbers and routers; int4 is Q4_0, int8 is Q8_0 (4.5 and 8.5 bits a weight). There is no
-vocabulary: ids go in and out.
+The same shapes, sizes of numbers and routers; int4 is Q4_0, int8 is Q8_0 (4.5 and 8.5 bits a weight), q4_k is Q4_K
+throughout (4.5 bits), which is written here alone. There is no vocabulary: ids go in and out.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from tests.oracle.gguf_file import entry, text
 
 from .random_model import ADDED, router, run, sized
 
-Q4_0, Q8_0, F32 = 2, 8, 0
-KINDS = {"int4": Q4_0, "int8": Q8_0}
-_BLOCK = {Q4_0: 18, Q8_0: 34}
-_SIGMA = {Q4_0: 4.6, Q8_0: 74.0}
+Q4_0, Q8_0, Q4_K, F32 = 2, 8, 12, 0
+KINDS = {"int4": Q4_0, "int8": Q8_0, "q4_k": Q4_K}
+_COLUMNS = {Q4_0: 32, Q8_0: 32, Q4_K: 256}
+_BLOCK = {Q4_0: 18, Q8_0: 34, Q4_K: 144}
+_SIGMA = {Q4_0: 4.6, Q8_0: 74.0, Q4_K: 4.6 * 48.4}
 _POOL = 1 << 20  # blocks
 _PIECE = 1 << 19
 
@@ -37,6 +38,10 @@ def _pool(kind: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     if kind == Q4_0:  # symmetrical around the stored zero, 8
         low, high = random.integers(1, 16, (2, _POOL, 16), np.uint8)
         codes[:, 2:] = low | high << 4
+    if kind == Q4_K:  # scales of 32..63, minimums the same: with a factor 7.5 times the scales' they centre the codes
+        first, last = random.integers(32, 64, (2, _POOL, 4), np.uint8)
+        codes[:, 4:8] = codes[:, 8:12] = first | last >> 4 << 6
+        codes[:, 12:16] = (last & 15) * 17
     return codes
 
 
@@ -52,6 +57,8 @@ def _matrix(
 ) -> Iterator[bytes]:
     """Blocks from the pool, of numbers of this size."""
     pool[:, :2] = np.array([scale / _SIGMA[kind]], np.float16).view(np.uint8)
+    if kind == Q4_K:
+        pool[:, 2:4] = np.array([7.5 * scale / _SIGMA[kind]], np.float16).view(np.uint8)
     random = np.random.default_rng(seed)
     while blocks:
         count = min(blocks, _PIECE)
@@ -119,7 +126,7 @@ def _metadata(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _nbytes(kind: int, shape: tuple[int, ...]) -> int:
-    return 4 * prod(shape) if kind == F32 else prod(shape) // 32 * _BLOCK[kind]
+    return 4 * prod(shape) if kind == F32 else prod(shape) // _COLUMNS[kind] * _BLOCK[kind]
 
 
 def write(shape: str, fmt_name: str, dst: Path, layers: int | None = None, routing: str = "uniform") -> None:
@@ -142,10 +149,10 @@ def write(shape: str, fmt_name: str, dst: Path, layers: int | None = None, routi
             elif of == F32:
                 file.write(np.ones(sizes, np.float32).tobytes())
             else:
-                for piece in _matrix(pool, of, prod(sizes) // 32, _scale(name, sizes[-1]), seed):
+                for piece in _matrix(pool, of, prod(sizes) // _COLUMNS[of], _scale(name, sizes[-1]), seed):
                     file.write(piece)
             file.write(bytes(-file.tell() % 32))
 
 
 if __name__ == "__main__":
-    run(__doc__, write)
+    run(__doc__, write, list(KINDS))

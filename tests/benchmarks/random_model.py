@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,11 +129,13 @@ def write(shape: str, fmt_name: str, dst: Path, layers: int | None = None, routi
             file.write(data.tobytes())
 
 
-def run(description: str | None, write: Callable[[str, str, Path, int | None, str], None]) -> None:
+def run(
+    description: str | None, write: Callable[[str, str, Path, int | None, str], None], formats: Sequence[str]
+) -> None:
     """The command line of what writes a model."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shape", choices=SHAPES)
-    parser.add_argument("format", choices=FORMATS)
+    parser.add_argument("format", choices=formats)
     parser.add_argument("dst", type=Path)
     parser.add_argument("--layers", type=int)
     parser.add_argument("--routing", choices=ROUTINGS, default="uniform")
@@ -142,4 +144,4 @@ def run(description: str | None, write: Callable[[str, str, Path, int | None, st
 
 
 if __name__ == "__main__":
-    run(__doc__, write)
+    run(__doc__, write, list(FORMATS))
