@@ -140,17 +140,26 @@ def _fold(e: Emitter, value: Value) -> Value:
     return e.b.add(e.pick(value, range(0, lanes, 2)), e.pick(value, range(1, lanes, 2)))
 
 
+def no_dot(e: Emitter, rows: int) -> Value:
+    """The sums that `add_dot` begins with, and `dot_sums` ends."""
+    return e.constant(vector(WORD, 2 * rows if e.target.isa == "generic" else rows), 0)
+
+
 def add_dot(e: Emitter, sums: Value, codes: Value, x: Value) -> Value:
-    """sums + the 4-way dot products of codes in 0..63 and signed bytes: <n x i32>, <4 n x i8>, <n x i32>."""
-    words, isa = sums.type, e.target.isa
-    rows = words.count
+    """sums + the 4-way dot products of codes in 0..63, <4 rows x i8>, and signed bytes, <rows x i32>."""
+    words, isa = x.type, e.target.isa
     if isa.startswith("vnni"):
-        return e.call(f"llvm.x86.avx512.vpdpbusd.{rows * 32}", words, [sums, e.b.bitcast(codes, words), x])
+        return e.call(f"llvm.x86.avx512.vpdpbusd.{words.count * 32}", words, [sums, e.b.bitcast(codes, words), x])
     signed = e.b.bitcast(x, codes.type)
     if isa == "avx2":
         return _add_pairs(e, _pair_sums(e, codes, signed), sums)
     if isa == "neon":
         return e.call("llvm.aarch64.neon.sdot.v4i32.v16i8", words, [sums, codes, signed])
-    shorts = vector(SHORT, 4 * rows)  # which 4 * 63 * 128 fits
-    products = e.b.mul(e.b.zext(codes, shorts), e.b.sext(signed, shorts))
-    return e.b.add(sums, e.b.sext(_fold(e, _fold(e, products)), words))
+    shorts, wide = vector(SHORT, codes.type.count), vector(WORD, codes.type.count)
+    products = e.b.mul(e.b.zext(e.b.zext(codes, shorts), wide), e.b.sext(e.b.sext(signed, shorts), wide))
+    return e.b.add(sums, _fold(e, products))
+
+
+def dot_sums(e: Emitter, sums: Value) -> Value:
+    """<rows x i32> from what `add_dot` returned."""
+    return _fold(e, sums) if e.target.isa == "generic" else sums

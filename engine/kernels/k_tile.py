@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .dot import add_dot
+from .dot import add_dot, dot_sums, no_dot
 from .formats import ROWS
 from .ir import FLOAT, LONG, WORD, Emitter, Value, vector
 from .k_rows import K_ROWS
@@ -94,12 +94,13 @@ class KTile:
         """total + W . x over a group of the turn."""
         e, b, columns = self.e, self.e.b, self.rows.group
         whole, inside = divmod(group * columns, GROUP)
-        planes = [e.constant(self._words, 0)] * PLANES
+        planes = [no_dot(e, self._lanes)] * PLANES
         for step, four in enumerate(codes):
             for plane in range(PLANES):
                 at = (PLANES * whole + plane) * GROUP + inside + 4 * step
                 x = e.splat(e.load(WORD, e.offset(digits, at)), self._lanes)
                 planes[plane] = add_dot(e, planes[plane], four, x)
+        planes = [dot_sums(e, plane) for plane in planes]
         low = b.sitofp(b.add(b.shl(planes[1], e.constant(self._words, 8)), planes[0]), self._floats)
         value = e.fma(b.sitofp(planes[2], self._floats), e.constant(self._floats, 65536.0), low)
         together = self._groups // self.rows.turns
