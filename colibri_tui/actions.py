@@ -15,7 +15,8 @@ from dataclasses import dataclass
 class Command:
     """One thing to ask for.
 
-    action: the chat screen's `action_<name>`. key: a Textual key, '' for none; priority: it wins over the composer.
+    action: the chat screen's `action_<name>`. key: a Textual key, '' for none, before the settings change it. All are
+    heard before what has the focus hears a key, unless `last`: then only what nobody else has a use for.
     footer: shown in the footer under this word. slash: names typed in the composer, the first one is shown.
     argument: what may follow the name, in capitals, in brackets when it may be left out; '' when nothing may.
     choices: words it may be. palette: whether the palette offers it.
@@ -25,12 +26,12 @@ class Command:
     title: str
     help: str
     key: str = ""
-    priority: bool = False
     footer: str = ""
     slash: tuple[str, ...] = ()
     argument: str = ""
     choices: tuple[str, ...] = ()
     palette: bool = True
+    last: bool = False
 
     @property
     def required(self) -> bool:
@@ -53,6 +54,7 @@ COMMANDS = (
         "Stop",
         "Stop the answer. Before its first word the prompt comes back",
         "escape",
+        last=True,
         footer="Stop",
         palette=False,
     ),
@@ -61,6 +63,7 @@ COMMANDS = (
         "Back",
         "While nothing runs: leave an edit, a marked message, a pane; back to the composer",
         "escape",
+        last=True,
         footer="Back",
         palette=False,
     ),
@@ -69,7 +72,6 @@ COMMANDS = (
         "Interrupt",
         "Stop the answer; when idle, clear the draft; twice quits",
         "ctrl+c",
-        priority=True,
         palette=False,
     ),
     Command("help", "Help", "Keys and commands", "f1", footer="Help", slash=("/help",)),
@@ -80,13 +82,12 @@ COMMANDS = (
     Command("swaps", "Swaps on the whole screen", "Pins that were exchanged, experts let go too early", "f6"),
     Command("expert", "Expert on the whole screen", "All about the expert under the atlas' cursor", "f7"),
     Command("path", "Way of a token on the whole screen", "A token's experts, layer by layer", "f12"),
-    Command("panes", "Panes", "Choose which panes stand beside the chat", "alt+l", True, "Panes"),
+    Command("panes", "Panes", "Choose which panes stand beside the chat", "alt+l", "Panes"),
     Command(
         "lab",
         "Lab",
         "What more memory would do, how this profile learned, what it is worth",
         "alt+a",
-        True,
         slash=("/lab",),
     ),
     Command(
@@ -113,9 +114,9 @@ COMMANDS = (
         argument="NAME",
         palette=False,
     ),
-    Command("side", "Side column", "Show or hide the column beside the chat", "ctrl+b", True, "Side"),
+    Command("side", "Side column", "Show or hide the column beside the chat", "ctrl+b", "Side"),
     # Conversations
-    Command("new", "New conversation", "Begin a new conversation", "ctrl+n", True, slash=("/new",)),
+    Command("new", "New conversation", "Begin a new conversation", "ctrl+n", slash=("/new",)),
     Command(
         "reset",
         "Wipe the context",
@@ -127,7 +128,6 @@ COMMANDS = (
         "Conversations",
         "Find, resume, rename or delete conversations",
         "ctrl+s",
-        True,
         "Conversations",
         ("/conversations",),
     ),
@@ -148,47 +148,39 @@ COMMANDS = (
         "Continue the answer",
         "Take up an answer that was cut or stopped",
         "alt+m",
-        True,
         slash=("/more", ":more"),
     ),
-    Command("regenerate", "Regenerate", "Answer the last prompt anew", "alt+r", True, slash=("/regen",)),
+    Command("regenerate", "Regenerate", "Answer the last prompt anew", "alt+r", slash=("/regen",)),
     Command(
         "edit",
         "Edit a prompt",
         "Write the last prompt anew, or the chosen one; again takes the one before",
         "alt+e",
-        True,
         slash=("/edit",),
     ),
-    Command("choose_before", "Choose the message before", "Mark a message, to copy or edit it", "alt+up", True),
-    Command(
-        "choose_after", "Choose the message after", "Mark the next message; after the last one, none", "alt+down", True
-    ),
+    Command("choose_before", "Choose the message before", "Mark a message, to copy or edit it", "alt+up"),
+    Command("choose_after", "Choose the message after", "Mark the next message; after the last one, none", "alt+down"),
     Command(
         "copy",
         "Copy the answer",
         "Copy the last answer or the chosen message, the N-th piece of code, or all",
         "alt+y",
-        True,
         slash=("/copy",),
         argument="[code [N]|all]",
         choices=("code", "all"),
     ),
-    Command("copy_code", "Copy code", "Copy the newest piece of code; again, the one before", "alt+c", True),
+    Command("copy_code", "Copy code", "Copy the newest piece of code; again, the one before", "alt+c"),
     # Finding
     Command(
         "find",
         "Find in this conversation",
         "Find words in this conversation",
         "ctrl+f",
-        True,
         slash=("/find",),
         argument="[WORDS]",
     ),
-    Command(
-        "history", "Find an earlier prompt", "Search in what you wrote before", "ctrl+r", True, slash=("/history",)
-    ),
-    Command("editor", "Write in your editor", "Open the draft in $EDITOR", "ctrl+g", True, slash=("/editor",)),
+    Command("history", "Find an earlier prompt", "Search in what you wrote before", "ctrl+r", slash=("/history",)),
+    Command("editor", "Write in your editor", "Open the draft in $EDITOR", "ctrl+g", slash=("/editor",)),
     # What holds for this conversation
     Command("system", "System prompt", "Tell the model who it is", slash=("/system",), argument="[TEXT|off]"),
     Command(
@@ -200,13 +192,12 @@ COMMANDS = (
     Command("max_tokens", "Longest answer", "Tokens of an answer", slash=("/max-tokens",), argument="[N|auto]"),
     Command("seed", "Seed", "The same seed gives the same answer", slash=("/seed",), argument="[N|auto]"),
     # Model and profile
-    Command("models", "Choose a model", "Choose another model", "ctrl+o", True, "Model", ("/model",)),
+    Command("models", "Choose a model", "Choose another model", "ctrl+o", "Model", ("/model",)),
     Command(
         "reasoning",
         "Show or hide reasoning",
         "What models think before they answer: all of it, or a line",
         "alt+t",
-        True,
         slash=("/reasoning",),
     ),
     Command("copy_reasoning", "Copy the last reasoning", "Copy what came before an answer", slash=("/copy-reasoning",)),
@@ -215,7 +206,6 @@ COMMANDS = (
         "Switch profile",
         "Learn into, and start from, another history of use",
         "alt+p",
-        True,
         slash=("/profile",),
         argument="[NAME]",
     ),
@@ -232,7 +222,8 @@ COMMANDS = (
         "f8",
         slash=("/settings",),
     ),
-    Command("theme", "Theme", "Choose colours", "ctrl+t", True, slash=("/theme",), argument="[NAME]"),
+    Command("keys", "Keys", "What every key does, and a way to give it another one", slash=("/keys",)),
+    Command("theme", "Theme", "Choose colours", "ctrl+t", slash=("/theme",), argument="[NAME]"),
     Command(
         "ram", "Memory budget", "GB for all that the engine holds; restarts it", slash=("/ram",), argument="[GB|auto]"
     ),
@@ -256,7 +247,7 @@ COMMANDS = (
         "Load the model again within three quarters of the memory",
         slash=("/smaller",),
     ),
-    Command("quit", "Quit", "End the program", "ctrl+q", True, slash=("/quit", ":q")),
+    Command("quit", "Quit", "End the program", "ctrl+q", slash=("/quit", ":q")),
 )
 BY_NAME = {name: command for command in COMMANDS for name in command.slash}
 _NAME = re.compile(r"[/:][a-z]+(-[a-z]+)*")

@@ -16,7 +16,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from textual import constants, on, work
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.events import Event, Key
+from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.theme import Theme
@@ -24,6 +24,7 @@ from textual.types import AnimationLevel
 
 from colibri_tui import paths
 from colibri_tui.actions import COMMANDS
+from colibri_tui.bindings import bind
 from colibri_tui.launch import Launch
 from colibri_tui.profiles import list_profiles
 from colibri_tui.render.ascii import AsciiFilter
@@ -33,14 +34,16 @@ from colibri_tui.render.ramps import depth_of
 from colibri_tui.render.xterm import XtermFilter, ground
 from colibri_tui.screens.chat import ChatScreen
 from colibri_tui.screens.chat_view import STYLE_SHEET
+from colibri_tui.screens.keys import KeysScreen
 from colibri_tui.screens.themes import ThemesScreen
 from colibri_tui.screens.tuning import SettingsChanged
-from colibri_tui.settings_file import change_setting
+from colibri_tui.settings import read_settings
+from colibri_tui.settings_file import change_setting, written
 from colibri_tui.themes import DEFAULT_THEME, PLAIN_THEME, ColourTheme, load_themes, palette_for, stamp
 from engine.errors import EngineError
 
 WATCH_SECONDS = 2.0
-"""How often the person's theme files are looked at: two system calls a file."""
+"""How often the settings and the person's theme files are looked at: two system calls a file."""
 
 
 @runtime_checkable
@@ -59,13 +62,17 @@ def _grounded(theme: Theme) -> Theme:
     return replace(theme, background=background, surface=surface, panel=panel)
 
 
-class ColibriApp(App[int]):
+class ColibriApp(App[int], inherit_bindings=False):
     """`colibri-tui` on a terminal."""
 
     TITLE = "colibri"
     # The style sheet of a default screen is not loaded by itself.
     CSS_PATH: ClassVar[list[str | PurePath]] = [Path(__file__).with_suffix(".tcss"), STYLE_SHEET]
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+p", "command_palette", "Commands", show=True, priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        bind("palette", "command_palette", priority=True),
+        bind("quit", "quit", show=False, priority=True),
+        Binding("ctrl+c", "help_quit", show=False, system=True),
+    ]
     ENABLE_COMMAND_PALETTE = True
 
     def __init__(self, launch: Launch) -> None:
@@ -78,7 +85,9 @@ class ColibriApp(App[int]):
         self._xterm_filter = XtermFilter()
         self._themes: dict[str, ColourTheme] = {}
         self._theme_stamp = stamp(paths.themes_dir())
-        self._problems = self._load_themes()
+        self._settings_stamp = written(launch.settings.path)
+        self.keymap = launch.keymap
+        self._problems = [*self._load_themes(), *self._key_problems()]
         self.theme = self._first_theme()
         self.animation_level = self._animation
 
@@ -145,13 +154,20 @@ class ColibriApp(App[int]):
 
     def on_mount(self) -> None:
         """Follow changes of the theme, and of the person's theme files."""
+        self.set_keymap(self.keymap.for_textual())
         self.theme_changed_signal.subscribe(self, self._theme_changed)
         self.set_interval(WATCH_SECONDS, self._watch_theme_files)
+        self.set_interval(WATCH_SECONDS, self._watch_settings)
 
     async def on_event(self, event: Event) -> None:
-        """Note when a key comes, on its way to whoever it is for."""
+        """Note when a key comes, on its way to whoever it is for, and decide who that is."""
         if isinstance(event, Key):
             self.typed = time.monotonic()
+        if isinstance(event, Key | Paste) and not event.is_forwarded:
+            if isinstance(self.screen, ChatScreen):
+                self.screen.take_text(event)
+            elif isinstance(self.screen, KeysScreen) and isinstance(event, Key) and self.screen.take_key(event.key):
+                return
         await super().on_event(event)
 
     async def action_quit(self) -> None:
@@ -174,6 +190,22 @@ class ColibriApp(App[int]):
             self.theme = self._first_theme()
         else:
             self.mutate_reactive(ColibriApp.theme)  # the same name, but other colours perhaps
+
+    @work(exclusive=True, group="watch")
+    async def _watch_settings(self) -> None:
+        """Read the settings again when the file was written, by whomever; while a window changes them, it tells."""
+        path = self._launch.settings.path
+        now = await asyncio.to_thread(written, path)
+        chat = self.screen_stack[-1] if self.screen_stack else None  # none: the program ends
+        if now == self._settings_stamp or not isinstance(chat, ChatScreen):
+            return
+        try:
+            settings = await asyncio.to_thread(read_settings, os.environ, path)
+        except EngineError as error:
+            self.notify(str(error), severity="warning", markup=False)
+        else:
+            chat.take_settings(settings)
+        self._settings_stamp = now
 
     def action_theme(self, name: str = "") -> None:
         """Put a theme on and keep it; without a name, let one be chosen."""
@@ -205,11 +237,28 @@ class ColibriApp(App[int]):
     @on(SettingsChanged)
     def _take_settings(self, message: SettingsChanged) -> None:
         """Go by other settings."""
-        self._launch = replace(self._launch, settings=message.settings)
+        if not self.screen_stack:  # the program ends
+            return
+        before, self._launch = self._launch.settings, replace(self._launch, settings=message.settings)
+        if before.keys != message.settings.keys:
+            self._take_keys()
         self.theme = self._first_theme()
         self.animation_level = self._animation
         self._theme_changed(self.current_theme)
         self.refresh(layout=True)
+
+    def _key_problems(self) -> list[str]:
+        return [f"{self._launch.settings.path}: {problem}" for problem in self.keymap.problems]
+
+    def _take_keys(self) -> None:
+        """Go by other keys, and say what is wrong with them."""
+        self.keymap = self._launch.keymap
+        self.set_keymap(self.keymap.for_textual())
+        for problem in self._key_problems():
+            self.notify(problem, severity="warning", markup=False)
+        for screen in self.screen_stack:
+            if isinstance(screen, ChatScreen):
+                screen.keys_changed()
 
     @property
     def _animation(self) -> AnimationLevel:

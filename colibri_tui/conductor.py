@@ -79,7 +79,8 @@ class Conductor(Machine):
             draft = "\n\n".join(part for part in (unanswered, draft) if part)
             self._view.show_conversation(session.messages)
             other = "" if found.model == session.model else " It was held with another model."
-            here = elsewhere or f"Back in “{found.title or 'untitled'}”. Ctrl+N begins a new one."
+            begin = self.model.launch.keymap.fill("{new} begins a new one")
+            here = elsewhere or f"Back in “{found.title or 'untitled'}”. {begin}."
             self._view.tell(f"{here}{other}")
         elif elsewhere:
             self._view.tell(elsewhere)

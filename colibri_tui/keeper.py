@@ -41,17 +41,25 @@ class Keeper:
         self._link, self._folder, self._most, self._tell = link, folder, most, tell
         self._held: tuple[str, Row] | None = None  # model key and conversation that the engine holds
         self._changed = False  # since it was saved
+        self._arriving = False  # whether it is being taken up
         self._wiped: set[Path] = set()
         self._failing = False
         self._files = ThreadPoolExecutor(1, "kept states")
 
     def began(self, key: str, conversation: Row) -> None:
         """The engine computes an answer in this conversation."""
-        self._held, self._changed = (key, conversation), True
+        self._held, self._changed, self._arriving = (key, conversation), True, False
 
     def lost(self) -> None:
         """The engine holds nothing any more."""
         self._held = None
+
+    def holds(self, key: str, conversation: Row | None) -> bool:
+        """Whether the engine holds this conversation by now."""
+        if self._held is None or conversation is None or self._arriving:
+            return False
+        model, row = self._held
+        return model == key and (row is conversation or _number(row) == _number(conversation) is not None)
 
     def leave(self, *, restarts: bool = False) -> None:
         """Keep what the engine holds; if only the engine restarts, whatever space that takes for the moment."""
@@ -67,7 +75,7 @@ class Keeper:
         if path is None or (self._held is not None and path == self._path(*self._held)) or not path.exists():
             return
         if self._link.between_turns(LoadState(str(path))):
-            self._held, self._changed = (key, conversation), False
+            self._held, self._changed, self._arriving = (key, conversation), False, True
 
     def forget(self, conversation: int) -> None:
         """Remove what is kept of a conversation with any model, and what the engine holds of it."""
@@ -80,6 +88,7 @@ class Keeper:
     def heard(self, state: State) -> None:
         """The engine has saved or loaded a state, or could not."""
         path = Path(state.path)
+        self._arriving = self._arriving and state.done != "loaded"
         if state.error:
             if state.done == "loaded":
                 self._held = None

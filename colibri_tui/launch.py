@@ -13,6 +13,7 @@ from engine.worker import ENGINE
 
 from . import paths
 from .demo import demo_defaults
+from .keymap import Keymap, read_keymap
 from .models import demo_folder
 from .profiles import BUILT_IN, check_name, is_frozen, list_profiles, model_key, usage_path
 from .settings import Origin, Settings, read_settings, read_state, resolve_options
@@ -32,6 +33,11 @@ class Launch:
     model: Path | None = None
     flags: Mapping[str, Any] = field(default_factory=dict)
     factory: str = ENGINE
+
+    @property
+    def keymap(self) -> Keymap:
+        """Which key does what."""
+        return read_keymap(self.settings.keys)
 
     def options(self) -> tuple[EngineOptions, dict[str, Origin]]:
         """Return the options for any model, and where each comes from. Raises EngineError for one out of range."""

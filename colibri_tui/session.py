@@ -110,6 +110,15 @@ class Session:
             return self._withdraw_last()
         return ""
 
+    @property
+    def tokens(self) -> int | None:
+        """How many tokens the conversation had after its last answer; None if that was not measured."""
+        if not self.messages:
+            return 0
+        stats = next((said.stats for said in reversed(self.messages) if said.role == "assistant"), None) or {}
+        read, written = stats.get("prompt_tokens"), stats.get("tokens")
+        return read + written if isinstance(read, int) and isinstance(written, int) else None
+
     # Prompts
 
     def configure(self, settings: ChatSettings) -> None:

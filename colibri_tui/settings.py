@@ -1,13 +1,16 @@
 """Settings, which a person edits, and state, which the program remembers.
 
-`settings.toml` has two tables: `[engine]`, with the options of `engine.options`, and `[ui]`:
+`settings.toml` has three tables: `[engine]`, with the options of `engine.options`, `[ui]`, and `[keys]` (`keymap`):
 
     [engine]
     ram = 12.5          # GB, or "auto"
     [ui]
     theme = "ember"
+    [keys]
+    stop = "ctrl+x"
 
-A mistake in it stops the start with one line that names the file and the key; nothing is guessed or skipped.
+A mistake in it stops the start with one line that names the file and the key; nothing is guessed or skipped. A key
+that cannot be is only told: no text is written and no engine started by it.
 `state.json` is the program's own: if it cannot be read, the program starts as if it were new.
 """
 
@@ -42,7 +45,8 @@ _GB_MAX = 1e6
 class Settings:
     """What the settings file says; None where it says nothing.
 
-    path: the file. engine: option name -> value, checked. The rest: see `UI_HELP`.
+    path: the file. engine: option name -> value, checked. keys: the table [keys], not checked: `keymap.read_keymap`
+    does. The rest: see `UI_HELP`.
     """
 
     path: Path
@@ -53,6 +57,7 @@ class Settings:
     reduce_motion: bool | None = None
     plain: bool | None = None
     keep_state: float = 2.0
+    keys: dict[str, Any] = field(default_factory=dict)
 
 
 _UI_KEYS: dict[str, type[str] | type[bool] | type[float]] = {
@@ -60,7 +65,7 @@ _UI_KEYS: dict[str, type[str] | type[bool] | type[float]] = {
 }  # fmt: skip
 _KIND = {str: "a text", bool: "true or false", float: "a number"}
 UI_HELP = {
-    "theme": "colours; Ctrl+T tries them",
+    "theme": "colours; /theme tries them",
     "profile": "whose learned history is used when none is named; auto: the one used last",
     "ascii": "draw with plain ASCII only; auto: where the locale is not UTF-8",
     "reduce_motion": "draw the instruments once a second, and animate nothing",
@@ -80,7 +85,7 @@ def read_settings(environ: Mapping[str, str], path: Path | None = None) -> Setti
     path = path or (Path(named).expanduser() if named else paths.settings_path())
     tables = _read_toml(path, required=bool(named))
     for name, table in tables.items():
-        _check_key(name, ("engine", "ui"), f"{path}: ", "table")
+        _check_key(name, ("engine", "ui", "keys"), f"{path}: ", "table")
         if not isinstance(table, dict):
             raise EngineError(f"{path}: {name} must be a table: write [{name}] and its keys below it")
     engine = {}
@@ -93,7 +98,7 @@ def read_settings(environ: Mapping[str, str], path: Path | None = None) -> Setti
             check_name(ui["profile"])
         except EngineError as error:
             raise EngineError(f"{path}: [ui] profile: {error}") from error
-    return Settings(path, engine, **ui)
+    return Settings(path, engine, **ui, keys=tables.get("keys", {}))
 
 
 def _ui_value(name: str, value: Any, where: str) -> Any:

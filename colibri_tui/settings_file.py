@@ -17,6 +17,15 @@ _HEAD = re.compile(r"\s*\[([A-Za-z]+)\]\s*(#.*)?")
 _COMMENT = re.compile(r"""(?:[^#"']|"[^"]*"|'[^']*')*?(\s*#.*)""")
 
 
+def written(path: Path) -> object:
+    """Return something that changes whenever the file comes, goes or is written."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
 def change_setting(path: Path, table: str, key: str, value: Any) -> None:
     """Set a key of a table, or take it out when the value is None. The file is made if there is none.
 

@@ -26,8 +26,8 @@ from engine.events import StopReason, Turn
 
 ENDED: Final[dict[StopReason, tuple[str, str]]] = {
     "eos": (DONE, ""),
-    "length": (CUT, "cut off at the length limit; Alt+M continues"),
-    "user": (STOPPED, "stopped; Alt+M continues"),
+    "length": (CUT, "cut off at the length limit"),
+    "user": (STOPPED, "stopped"),
     "error": (ERROR, ""),
 }
 STARTING: Final = ("starting the engine", 0, 0)
@@ -77,6 +77,8 @@ class Turns(ABC):
             queued=len(self.session.queue),
             tok_s=turn.tok_s if turn and turn.tokens > 1 else None,
             ttft_s=turn.ttft_s if turn and turn.tokens else None,
+            context_used=self.session.tokens,
+            context_held=self._keeper.holds(self.model.key, self.session.conversation),
             context=ready.context if ready else 0,
         )
 

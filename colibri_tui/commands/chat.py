@@ -61,7 +61,9 @@ def chat(ctx: click.Context, model: str | None, plain: bool, profile: str | None
     if not terminal or not sys.stderr.isatty():  # what is drawn goes to the error output
         raise click.ClickException(f"the application needs a terminal; '{NAME} --plain' and '{NAME} run' do not")
     from ..app import ColibriApp
+    from ..escape_key import hear_escape_at_once
 
+    hear_escape_at_once()
     app = ColibriApp(start)
     code = app.run()
     _wait(app)

@@ -12,6 +12,7 @@ from pathlib import Path
 from engine.compiling import cache_root
 
 from .. import paths
+from ..keymap import read_keymap
 from ..settings import read_settings
 from ..themes import load_themes
 from .findings import Finding, fail, ok, warn
@@ -64,6 +65,8 @@ def settings() -> Iterator[Finding]:
         "settings.toml is understood" if found.path.exists() else "none, all defaults; 'colibri-tui config' lists them"
     )
     yield ok("settings", f"{found.path}: {said}")
+    for problem in read_keymap(found.keys).problems:
+        yield warn("settings", f"{found.path}: {problem}", "correct it; the other keys hold meanwhile")
     for problem in load_themes(paths.themes_dir())[1]:
         yield warn("settings", problem, "correct or remove the theme's file")
 

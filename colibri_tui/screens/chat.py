@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from textual import on, work
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from colibri_tui import engine_link as link
 from colibri_tui import paths
 from colibri_tui.actions import COMMANDS, Command, UnknownCommandError, parse
+from colibri_tui.bindings import bind, keymap_of
 from colibri_tui.conductor import Conductor
 from colibri_tui.conversations import Conversations, ConversationSummary
 from colibri_tui.database import StoreError
@@ -40,9 +41,7 @@ class ChatScreen(ChatTuning):
     """The one screen that is always there. It hears keys, commands and the engine; its `conductor` decides."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(c.key, c.action, c.footer or c.title, show=bool(c.footer), priority=c.priority, id=c.action)
-        for c in COMMANDS
-        if c.key
+        bind(c.action, c.action, show=bool(c.footer), priority=not c.last) for c in COMMANDS if not c.required
     ]
 
     def __init__(self, launch: Launch, looks: Looks, problems: Sequence[str] = ()) -> None:
@@ -186,7 +185,7 @@ class ChatScreen(ChatTuning):
         else:
             self._interrupted = time.monotonic()
             self.composer.draft = ""
-            self.notify("Ctrl+C again quits", timeout=TWICE_SECONDS)
+            self.notify(keymap_of(self.app).fill("{interrupt} again quits"), timeout=TWICE_SECONDS)
 
     def action_new(self) -> None:
         """Begin a new conversation."""

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from textual.app import ComposeResult
+from textual.binding import ActiveBinding
 from textual.containers import Horizontal, Vertical
 from textual.events import Key, Paste
 from textual.getters import query_one
-from textual.widgets import Static
+from textual.widgets import Input, Static, TextArea
 
+from colibri_tui.bindings import keymap_of
+from colibri_tui.key_names import is_typed
 from colibri_tui.render.looks import Looks
 from colibri_tui.screens.engine_view import EngineView
-from colibri_tui.session import Said
+from colibri_tui.session import CUT, STOPPED, Said
 from colibri_tui.view import Actions, Severity
 from colibri_tui.widgets.composer import Composer
 from colibri_tui.widgets.find_bar import FindBar
@@ -27,9 +30,10 @@ from colibri_tui.widgets.queue_view import QueueView
 from colibri_tui.widgets.status_line import StatusLine
 from colibri_tui.widgets.suggestions import SuggestionList
 from colibri_tui.widgets.transcript import Transcript
+from colibri_tui.widgets.welcome import Welcome
 
 STYLE_SHEET: Final = Path(__file__).with_name("chat.tcss")
-PLACEHOLDER: Final = "Write a message (Ctrl+J begins a new line)"
+PLACEHOLDER: Final = "Write a message"
 
 
 class ChatView(EngineView):
@@ -60,7 +64,7 @@ class ChatView(EngineView):
                 yield Hud(looks, id="hud")
                 yield SuggestionList()
                 yield Static(id="banner")
-                yield Composer(placeholder=PLACEHOLDER, id="composer")
+                yield Composer(placeholder=self._placeholder, id="composer")
             yield PaneColumn(looks, id="side")
         yield StatusLine(glyphs, id="status")
         yield KeysFooter(compact=True, show_command_palette=False)
@@ -73,20 +77,40 @@ class ChatView(EngineView):
         if gone and not self.has_class("-enlarged"):
             self.composer.focus()
 
-    def on_key(self, event: Key) -> None:
-        """Take what is typed while a pane has the focus and has no use for it: nothing written is lost."""
-        if event.is_printable and event.character and event.key not in self.active_bindings:
-            self._write(event, event.character)
+    @property
+    def _placeholder(self) -> str:
+        newline = keymap_of(self.app).aside("composer_newline", " begins a new line")
+        return f"{PLACEHOLDER}{newline}"
 
-    def on_paste(self, event: Paste) -> None:
-        """The same for a paste."""
-        self._write(event, event.text)
+    def keys_changed(self) -> None:
+        """Name other keys."""
+        self.composer.placeholder = self._placeholder
+        for welcome in self.query(Welcome):
+            welcome.refresh(layout=True)
+        self.set_looks(self._looks)
 
-    def _write(self, event: Key | Paste, text: str) -> None:
-        if not self.composer.has_focus and not self.has_class("-enlarged"):
-            event.stop()
-            self.composer.focus()
-            self.composer.post_message(Paste(text))
+    @property
+    def _letters_are_text(self) -> bool:
+        """Whether what is typed is a message, whoever has the focus: while its line is in sight."""
+        return self.side.enlarged is None and not isinstance(self.focused, Input | TextArea)
+
+    def take_text(self, event: Key | Paste) -> None:
+        """Give the composer the focus if this is for it. It comes here before anybody hears it: all that is typed
+        goes the same way, and stays in order.
+        """
+        if isinstance(event, Key):
+            wanted = event.is_printable and self._letters_are_text
+        else:
+            wanted = not isinstance(self.focused, Input | TextArea)
+        if wanted:
+            self.leave_enlarged()
+            self.set_focus(self.composer)
+
+    @property
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """What keys mean now: letters mean themselves while one can write."""
+        found = super().active_bindings
+        return {key: one for key, one in found.items() if not is_typed(key)} if self._letters_are_text else found
 
     def report(self, line: str) -> None:
         """Tell an error above this conversation and the next ones; called in any thread."""
@@ -97,9 +121,21 @@ class ChatView(EngineView):
 
     def show_conversation(self, messages: list[Said]) -> None:
         """Show these messages instead of what was there; what stands from before is told again."""
-        self.transcript.load([_shown(said) for said in messages])
+        self.transcript.load([self._shown(said) for said in messages])
         for line, severity in self._standing:
             self.tell(line, severity)
+
+    def _shown(self, said: Said) -> TranscriptMessage:
+        """Return a message as the transcript takes it."""
+        role: Literal["user", "assistant"] = "user" if said.role == "user" else "assistant"
+        note, thought = self._note(said.status, said.note) or _attached(said), said.thought
+        return TranscriptMessage(role, said.content, _ended(said.status), note, thought.text.strip(), thought.label())
+
+    def _note(self, status: str, note: str) -> str:
+        """Return the line under an answer; where it can be taken up again, with the key for it."""
+        if status in (CUT, STOPPED) and keymap_of(self.app).keys("more"):
+            return f"{note}; {keymap_of(self.app).said('more')} continues"
+        return note
 
     def show_prompt(self, said: Said) -> None:
         """Show a prompt, and the place where its answer will appear."""
@@ -128,7 +164,7 @@ class ChatView(EngineView):
 
     def end_reply(self, status: str, note: str) -> None:
         """End the answer."""
-        self.transcript.finish_reply(_ended(status), note)
+        self.transcript.finish_reply(_ended(status), self._note(status, note))
 
     def take_back(self) -> None:
         """Remove the last prompt, which has no answer."""
@@ -169,13 +205,6 @@ def _ended(status: str) -> ReplyStatus:
     """Return the transcript's word for how a stored reply ended; one that grows belongs to another window."""
     words: tuple[ReplyStatus, ...] = get_args(ReplyStatus)
     return next((word for word in words if word == status), "interrupted")
-
-
-def _shown(said: Said) -> TranscriptMessage:
-    """Return a message as the transcript takes it."""
-    role: Literal["user", "assistant"] = "user" if said.role == "user" else "assistant"
-    note, thought = said.note or _attached(said), said.thought
-    return TranscriptMessage(role, said.content, _ended(said.status), note, thought.text.strip(), thought.label())
 
 
 def _attached(said: Said) -> str:

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.getters import query_one
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
+from colibri_tui.bindings import bind
 from colibri_tui.experts_known import HOT_SHARE, ranks_of, read_counts
 from colibri_tui.profiles import usage_path
 from colibri_tui.render import grid as g
@@ -26,6 +27,7 @@ from colibri_tui.render.picture import Frame
 from colibri_tui.render.shades import View
 from colibri_tui.telemetry import Sample
 from colibri_tui.widgets.atlas import Atlas
+from colibri_tui.widgets.keys_footer import KeysFooter
 from engine.errors import EngineError
 
 Uses = npt.NDArray[np.uint32]
@@ -51,7 +53,7 @@ class CompareScreen(Screen[None]):
     """The map, the cursor's expert in both profiles, and how much of what is hot they share."""
 
     CSS_PATH = Path(__file__).with_name("replay.tcss")
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [bind("close", "close")]
     map = query_one(DifferenceMap)
     told = query_one("#told", Static)
 
@@ -68,7 +70,7 @@ class CompareScreen(Screen[None]):
         difference.view = View.DIFFERENCE
         yield difference
         yield Static("reading the histories", id="told")
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysFooter(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         """Read both histories."""

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
@@ -19,13 +19,15 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from colibri_tui.bindings import bind, keymap_of
 from colibri_tui.conversations import Conversations, ConversationSummary
 from colibri_tui.database import StoreError
 from colibri_tui.journal import Journal, Result
 from colibri_tui.render.clean import clean
+from colibri_tui.widgets.choice_list import ChoiceList
 
 LIMIT = 200
-HINT = "Enter resumes   Ctrl+R renames   Ctrl+D deletes   Esc closes"
+HINT = "{list_choose} resumes   {conversations_rename} renames   {conversations_delete} deletes   {close} closes"
 
 
 def when(then: float, now: float) -> str:
@@ -69,11 +71,11 @@ class ConversationsScreen(ModalScreen[ConversationSummary | None]):
 
     CSS_PATH = Path(__file__).with_suffix(".tcss")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Close", priority=True),
-        Binding("down", "move(1)", "Next", show=False),
-        Binding("up", "move(-1)", "Previous", show=False),
-        Binding("ctrl+r", "rename", "Rename", priority=True),
-        Binding("ctrl+d", "delete", "Delete", priority=True),
+        bind("close", "back", priority=True),
+        bind("list_down", "move(1)", show=False),
+        bind("list_up", "move(-1)", show=False),
+        bind("conversations_rename", "rename", priority=True),
+        bind("conversations_delete", "delete", priority=True),
     ]
 
     listed = query_one(OptionList)
@@ -94,9 +96,9 @@ class ConversationsScreen(ModalScreen[ConversationSummary | None]):
         with Vertical(id="box") as box:
             box.border_title = "Conversations"
             yield Input(placeholder="search titles and messages", id="search")
-            yield OptionList(id="list")
+            yield ChoiceList(id="list")
             yield Input(id="title")
-            yield Static(HINT, id="hint")
+            yield Static(keymap_of(self.app).fill(HINT), id="hint")
 
     def on_mount(self) -> None:
         """Show the latest ones."""
@@ -124,7 +126,7 @@ class ConversationsScreen(ModalScreen[ConversationSummary | None]):
         ids = [summary.id for summary in found]
         if found:
             self.listed.highlighted = ids.index(chosen.id) if chosen and chosen.id in ids else 0
-        self._say(HINT if found else "nothing found")
+        self._hint(HINT if found else "nothing found")
 
     @property
     def _chosen(self) -> ConversationSummary | None:
@@ -154,10 +156,10 @@ class ConversationsScreen(ModalScreen[ConversationSummary | None]):
 
     @on(OptionList.OptionHighlighted)
     def forget_deletion(self) -> None:
-        """A second Ctrl+D deletes only what the first one asked about."""
+        """A second wish to delete deletes only what the first one asked about."""
         if self._asked_to_delete is not None:
             self._asked_to_delete = None
-            self._say(HINT)
+            self._hint(HINT)
 
     def action_rename(self) -> None:
         """Ask for another title."""
@@ -165,7 +167,7 @@ class ConversationsScreen(ModalScreen[ConversationSummary | None]):
             self.add_class("-renaming")
             self.title_input.value = chosen.title
             self.title_input.focus()
-            self._say("Enter renames   Esc leaves it")
+            self._hint("Enter renames   {close} leaves it")
 
     @on(Input.Submitted, "#title")
     @work(group="change")
@@ -179,7 +181,7 @@ class ConversationsScreen(ModalScreen[ConversationSummary | None]):
     def _end_renaming(self) -> None:
         self.remove_class("-renaming")
         self.search.focus()
-        self._say(HINT)
+        self._hint(HINT)
 
     @work(group="change")
     async def action_delete(self) -> None:
@@ -189,7 +191,7 @@ class ConversationsScreen(ModalScreen[ConversationSummary | None]):
             return
         if self._asked_to_delete != chosen.id:
             self._asked_to_delete = chosen.id
-            self._say("Ctrl+D again deletes this conversation for good")
+            self._hint("{conversations_delete} again deletes this conversation for good")
             return
         self._asked_to_delete = None
         if await self._change(lambda store: store.delete(chosen.id)):
@@ -208,6 +210,9 @@ class ConversationsScreen(ModalScreen[ConversationSummary | None]):
     async def _ask(self, question: Callable[[Conversations], Result]) -> Result:
         future: Future[Result] = self._journal.ask(question)
         return await asyncio.wrap_future(future)
+
+    def _hint(self, words: str) -> None:
+        self._say(keymap_of(self.app).fill(words))
 
     def _say(self, words: str) -> None:
         self.hint.update(Content(clean(words)))

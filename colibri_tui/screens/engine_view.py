@@ -202,7 +202,8 @@ class EngineView(Screen[None]):
         status, sample = self.conductor.status, self._sample
         if sample is not None:
             live = sample.tok_s if self.conductor.answering else None
-            status = replace(status, context_used=sample.context_used, tok_s=live or status.tok_s)
+            used = sample.context_used if status.context_held else status.context_used
+            status = replace(status, context_used=used, tok_s=live or status.tok_s)
         self.status.status = status
 
     @on(link.EngineText)

@@ -16,6 +16,7 @@ from textual.widgets import Static
 
 from colibri_tui import clipboard, editor, export
 from colibri_tui.attachments import Attachment, names, read_attachments, with_files
+from colibri_tui.bindings import keymap_of
 from colibri_tui.completion import list_paths
 from colibri_tui.database import StoreError
 from colibri_tui.excerpts import title_of
@@ -111,7 +112,8 @@ class ChatHabits(ChatView):
         self.put_back(prompt.text)
         self.tell(
             f"This does not fit: the conversation would have {tokens:,} tokens, and the context has room for "
-            f"{context:,}. Shorten it, begin a new conversation (Ctrl+N), or make room with /context N.",
+            f"{context:,}. Shorten it, begin a new conversation{keymap_of(self.app).aside('new')}, or make room with "
+            "/context N.",
             "warning",
         )
         return False
@@ -141,8 +143,8 @@ class ChatHabits(ChatView):
         self.composer.focus()
         after = len(self.conductor.session.messages) - number - 1
         follows = f" and the {after} message{'s' * (after > 1)} after it" if after else ""
-        words = f"Editing: Enter replaces this prompt{follows}, Alt+E takes the one before, Esc leaves it"
-        self._banner(words)
+        words = f"Editing: {{composer_submit}} replaces this prompt{follows}, {{edit}} takes the one before, {{back}} "
+        self._banner(keymap_of(self.app).fill(f"{words}leaves it"))
 
     @property
     def is_editing(self) -> bool:

@@ -9,19 +9,21 @@ from typing import ClassVar, Final
 
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import ScrollableContainer, Vertical
 from textual.content import Content
 from textual.getters import query_one
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 from textual_plot import HiResMode, LegendLocation, NumericAxisFormatter, PlotWidget
 from textual_plot.axis_formatter import CategoricalAxisFormatter
 
+from colibri_tui.bindings import bind
 from colibri_tui.lab_data import Day, Matrix, by_day, read_matrix
 from colibri_tui.render.clean import clean
 from colibri_tui.render.looks import Looks
 from colibri_tui.render.units import rate, size
+from colibri_tui.widgets.keys_footer import KeysFooter
 from engine.errors import EngineError
 from engine.events import MemoryCurve
 from engine.turn_log import read_turns
@@ -48,12 +50,13 @@ class LabScreen(Screen[None]):
     AUTO_FOCUS = ""
     CSS_PATH = Path(__file__).with_suffix(".tcss")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("1", "view('memory')", "Memory"),
-        Binding("2", "view('learning')", "Learning"),
-        Binding("3", "view('matrix')", "A/B"),
-        Binding("n", "numbers", "Numbers"),
-        Binding("r", "again", "Again"),
-        Binding("escape,alt+a", "close", "Close"),
+        bind("lab_memory", "view('memory')"),
+        bind("lab_learning", "view('learning')"),
+        bind("lab_matrix", "view('matrix')"),
+        bind("lab_numbers", "numbers"),
+        bind("lab_again", "again"),
+        bind("close", "close"),
+        bind("lab", "close", show=False),
     ]
     plot = query_one(PlotWidget)
     table = query_one("#table", Static)
@@ -79,7 +82,7 @@ class LabScreen(Screen[None]):
             with ScrollableContainer(id="numbers"):
                 yield Static(id="table")
         yield Static(id="told")
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysFooter(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         """Ask for what is not there yet."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
@@ -20,6 +20,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from colibri_tui.bindings import bind, keymap_of
 from colibri_tui.fetching import StoppedError, fetch, forecasts, is_repository
 from colibri_tui.inventory import installed
 from colibri_tui.models import demo_folder, is_model, resolve_model
@@ -27,12 +28,13 @@ from colibri_tui.pace import Pace
 from colibri_tui.render.clean import clean
 from colibri_tui.render.glyphs import Glyphs
 from colibri_tui.screens.model_list import Entry, look, model_words
+from colibri_tui.widgets.choice_list import ChoiceList
 from colibri_tui.widgets.loading import Loading
 from engine.errors import EngineError
 
-HINT: Final = "Enter opens or gets   Tab to the line below   Esc closes"
-BUILDING: Final = "The demo is being built. Esc gives up"
-GETTING: Final = "Getting {}, in 4 bits. Esc stops; choose it again to go on from there"
+HINT: Final = "{list_choose} opens or gets   Tab to the line below   {close} closes"
+BUILDING: Final = "The demo is being built. {close} gives up"
+GETTING: Final = "in 4 bits. {close} stops; choose it again to go on from there"
 STOPPED: Final = "Stopped. Choose it again to go on from there"
 PROGRESS_SECONDS: Final = 0.1
 
@@ -45,7 +47,7 @@ class ModelsScreen(ModalScreen[Path | None]):
     """Ends with a folder that holds a model, or None. `build`: the demo's folder, to be built at once."""
 
     CSS_PATH = Path(__file__).with_suffix(".tcss")
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Close", priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [bind("close", "back", priority=True)]
 
     listed = query_one(OptionList)
     typed = query_one(Input)
@@ -88,10 +90,10 @@ class ModelsScreen(ModalScreen[Path | None]):
         """The list, a line for any other folder, and what goes on."""
         with Vertical(id="box") as box:
             box.border_title = "Models"
-            yield OptionList(id="list")
+            yield ChoiceList(id="list")
             yield Input(placeholder="or type a model's folder, or OWNER/NAME to get one from a hub", id="folder")
             yield Loading(self._glyphs)
-            yield Static(HINT, id="hint")
+            yield Static(keymap_of(self.app).fill(HINT), id="hint")
 
     def on_mount(self) -> None:
         """Look for models."""
@@ -152,13 +154,16 @@ class ModelsScreen(ModalScreen[Path | None]):
         if is_model(folder):
             self.dismiss(folder)
         elif folder == demo_folder():
-            self._begin(BUILDING, self._build_demo)
+            self._begin(keymap_of(self.app).fill(BUILDING), self._build_demo)
         else:
             self._say(f"{folder}: no config.json here any more")
 
     def _get(self, repo: str) -> None:
         if not self._busy:
-            self._begin(GETTING.format(repo), lambda: fetch(repo, self._progress, self._give_up))
+            self._begin(
+                f"Getting {repo}, {keymap_of(self.app).fill(GETTING)}",
+                lambda: fetch(repo, self._progress, self._give_up),
+            )
 
     def _begin(self, words: str, work: Callable[[], Path]) -> None:
         self._busy = True

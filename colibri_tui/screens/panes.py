@@ -7,17 +7,19 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from colibri_tui.bindings import bind, keymap_of
+from colibri_tui.widgets.choice_list import ChoiceList
 from colibri_tui.widgets.pane_column import PaneColumn
 from colibri_tui.widgets.panes import PANES
 
-_KEYS = "Enter shows or hides. The key at the right enlarges. Esc closes"
+_KEYS = "{list_choose} shows or hides. The key at the right enlarges. {close} closes"
 
 
 class PanesScreen(ModalScreen[str | None]):
@@ -25,9 +27,10 @@ class PanesScreen(ModalScreen[str | None]):
 
     CSS_PATH = Path(__file__).with_suffix(".tcss")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,alt+l", "close", "Close"),
-        Binding("space", "switch", "Show or hide"),
-        *(Binding(pane.KEY.lower(), f"enlarge('{pane.NAME}')", pane.TITLE, show=False) for pane in PANES),
+        bind("close", "close"),
+        bind("panes", "close", show=False),
+        bind("panes_switch", "switch"),
+        *(bind(pane.NAME, f"enlarge('{pane.NAME}')", show=False) for pane in PANES),
     ]
 
     def __init__(self, column: PaneColumn) -> None:
@@ -38,17 +41,18 @@ class PanesScreen(ModalScreen[str | None]):
         """The list, and the keys below it."""
         with Vertical(id="panes") as box:
             box.border_title = "Panes"
-            yield OptionList(*(Option(self._line(n), id=pane.NAME) for n, pane in enumerate(PANES)))
-            yield Static(_KEYS, id="keys")
+            yield ChoiceList(*(Option(self._line(n), id=pane.NAME) for n, pane in enumerate(PANES)))
+            yield Static(keymap_of(self.app).fill(_KEYS), id="keys")
 
     def _line(self, number: int) -> Content:
         pane = PANES[number]
         shown = pane.NAME not in self._column.hidden
         room = pane.NAME in {seen.NAME for seen in self._column.seen()} or self._column.enlarged or not shown
+        key = keymap_of(self.app).said(pane.NAME) if keymap_of(self.app).keys(pane.NAME) else ""
         note = "" if room else "  (no room now)"
         return Content.assemble(
             ("[x] " if shown else "[ ] ", "bold"), (f"{pane.TITLE:<17}", "bold" if shown else ""),
-            (f"{pane.KEY:<4}", "$accent"), f"{pane.HELP_LINE}{note}",
+            (f"{key:<3} ", "$accent"), f"{pane.HELP_LINE}{note}",
         )  # fmt: skip
 
     @on(OptionList.OptionSelected)

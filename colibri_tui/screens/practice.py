@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.getters import query_one
@@ -18,12 +18,14 @@ from textual.widgets.option_list import Option
 
 from colibri_tui import engine_link as link
 from colibri_tui import practice
+from colibri_tui.bindings import bind, keymap_of
 from colibri_tui.practice import OWN, WORKLOADS, Practice, Totals
 from colibri_tui.render.bars import meter
 from colibri_tui.render.clean import clean
 from colibri_tui.render.looks import Looks
 from colibri_tui.telemetry import Sample
 from colibri_tui.widgets.atlas import Atlas
+from colibri_tui.widgets.choice_list import ChoiceList
 from engine.errors import EngineError
 from engine.experts.pins import SELECTIONS_FULL, SELECTIONS_MIN
 
@@ -40,11 +42,11 @@ class PracticeScreen(ModalScreen[bool]):
 
     CSS_PATH = Path(__file__).with_suffix(".tcss")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Leave", priority=True),
-        Binding("ctrl+s", "own", "Begin", priority=True),
-        Binding("m", "measure", "Measure now"),
-        Binding("n", "anew", "Begin anew"),
-        Binding("enter", "accept", "Go on"),
+        bind("close", "leave", priority=True),
+        bind("practice_begin", "own", priority=True),
+        bind("practice_measure", "measure"),
+        bind("practice_anew", "anew"),
+        bind("practice_accept", "accept"),
     ]
 
     body = query_one("#body", Static)
@@ -72,7 +74,7 @@ class PracticeScreen(ModalScreen[bool]):
             with Horizontal():
                 with Vertical(id="left"):
                     yield Static(id="body")
-                    yield OptionList(id="list")
+                    yield ChoiceList(id="list")
                     yield TextArea(id="own")
                     yield Static(id="hint")
                 yield Atlas(self._looks)
@@ -102,7 +104,7 @@ class PracticeScreen(ModalScreen[bool]):
         self._show(
             "A few typical prompts teach this profile which experts they use. Then others like them, which it has not "
             "seen, tell whether it pays to keep its favourites in memory for good.",
-            "Enter begins   Esc leaves",
+            "{list_choose} begins   {close} leaves",
         )
         self.query_one(OptionList).highlighted = 0
         self.query_one(OptionList).focus()
@@ -112,7 +114,7 @@ class PracticeScreen(ModalScreen[bool]):
         names = [*WORKLOADS, OWN]
         if names[message.option_index] == OWN:
             self._set_class("-own")
-            self._show("Your prompts, with an empty line between them:", "Ctrl+S begins   Esc leaves")
+            self._show("Your prompts, with an empty line between them:", "{practice_begin} begins   {close} leaves")
             self.query_one(TextArea).focus()
         else:
             self._begin(names[message.option_index])
@@ -126,7 +128,7 @@ class PracticeScreen(ModalScreen[bool]):
         try:
             self._practice = practice.begin(workload, own)
         except EngineError as error:
-            self._show(str(error), "Ctrl+S begins   Esc leaves")
+            self._show(str(error), "{practice_begin} begins   {close} leaves")
         else:
             self._go_on()
 
@@ -236,7 +238,7 @@ class PracticeScreen(ModalScreen[bool]):
         if run is None or not self.has_class("-running") or run.stage == "done":
             return
         if self._error:
-            self._show(f"{self._error}", "Esc leaves; what was done so far is kept")
+            self._show(f"{self._error}", "{close} leaves; what was done so far is kept")
             return
         enough = self._selections >= SELECTIONS_MIN
         lines = [self._heading(run), self._choices(), ""]
@@ -246,8 +248,8 @@ class PracticeScreen(ModalScreen[bool]):
         else:
             asked = run.prompts[run.learned] if run.stage == "learn" else run.held_out[self._measured]
             lines += [f"> {clean(asked)[:200]}", "", clean(self._text)]
-        measure = "M measures now   " if run.stage == "learn" and enough else ""
-        self._show("\n".join(lines), f"{measure}Esc leaves, and it goes on from here the next time")
+        measure = "{practice_measure} measures now   " if run.stage == "learn" and enough else ""
+        self._show("\n".join(lines), f"{measure}{{close}} leaves, and it goes on from here the next time")
 
     def _heading(self, run: Practice) -> str:
         if run.stage == "learn":
@@ -271,15 +273,15 @@ class PracticeScreen(ModalScreen[bool]):
         assert run.off is not None
         assert run.on is not None
         result = practice.verdict(run.off, run.on)
-        turn_on = "Enter turns pins on (--pin auto, for every start)   " if run.on.pinned_bytes else ""
+        turn_on = "{practice_accept} turns pins on (--pin auto, for every start)   " if run.on.pinned_bytes else ""
         if self._conductor.model.options.pin == "auto":
             turn_on = "Pins are on already   "
-        self._show("\n".join(result.lines), f"{turn_on}N begins anew   Esc leaves it as it is")
+        self._show("\n".join(result.lines), f"{turn_on}{{practice_anew}} begins anew   {{close}} leaves it as it is")
 
     def _show(self, body: str, hint: str) -> None:
         if self.query("#body"):  # when the program ends, the engine may tell more while the screen is taken away
             self.body.update(Content(body))
-            self.hint.update(Content(hint))
+            self.hint.update(Content(keymap_of(self.app).fill(hint)))
 
     def _set_class(self, name: str) -> None:
         for other in ("-choosing", "-own", "-running"):

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
@@ -19,12 +19,14 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from colibri_tui import histories
+from colibri_tui.bindings import bind, keymap_of
 from colibri_tui.profiles import check_name, list_profiles
 from colibri_tui.render.clean import clean
 from colibri_tui.screens.conversations import ago
+from colibri_tui.widgets.choice_list import ChoiceList
 from engine.errors import EngineError
 
-HINT: Final = "Enter uses it   Ctrl+F freezes or thaws   a new name makes a new one   Esc closes"
+HINT: Final = "Enter uses it   {profiles_freeze} freezes or thaws   a new name makes a new one   {close} closes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +64,10 @@ class ProfilesScreen(ModalScreen[str | None]):
 
     CSS_PATH = Path(__file__).with_suffix(".tcss")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "Close", priority=True),
-        Binding("down", "move(1)", "Next", show=False),
-        Binding("up", "move(-1)", "Previous", show=False),
-        Binding("ctrl+f", "freeze", "Freeze", priority=True),
+        bind("close", "dismiss", priority=True),
+        bind("list_down", "move(1)", show=False),
+        bind("list_up", "move(-1)", show=False),
+        bind("profiles_freeze", "freeze", priority=True),
     ]
 
     listed = query_one(OptionList)
@@ -80,9 +82,9 @@ class ProfilesScreen(ModalScreen[str | None]):
         """The list, and a line for a new name."""
         with Vertical(id="box") as box:
             box.border_title = "Profiles"
-            yield OptionList(id="list")
+            yield ChoiceList(id="list")
             yield Input(placeholder="or the name of a new profile", id="name")
-            yield Static(HINT, id="hint")
+            yield Static(keymap_of(self.app).fill(HINT), id="hint")
 
     def on_mount(self) -> None:
         """Look."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
@@ -16,10 +16,13 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from colibri_tui.bindings import bind, keymap_of
 from colibri_tui.render.clean import clean
+from colibri_tui.widgets.choice_list import ChoiceList
 
 SHOWN: Final = 200
-HINT: Final = "Enter takes it   Ctrl+R, Up, Down move   Esc closes"
+HINT: Final = "{list_choose} takes it   {history}, {list_up}, {list_down} move   {close} closes"
+NOTHING: Final = "nothing found   {close} closes"
 
 
 class PromptsScreen(ModalScreen[str | None]):
@@ -27,9 +30,10 @@ class PromptsScreen(ModalScreen[str | None]):
 
     CSS_PATH = Path(__file__).with_suffix(".tcss")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "Close", priority=True),
-        Binding("down,ctrl+r", "move(1)", "Older", show=False, priority=True),
-        Binding("up", "move(-1)", "Newer", show=False, priority=True),
+        bind("close", "dismiss", priority=True),
+        bind("list_down", "move(1)", show=False, priority=True),
+        bind("history", "move(1)", show=False, priority=True),
+        bind("list_up", "move(-1)", show=False, priority=True),
     ]
 
     listed = query_one(OptionList)
@@ -45,8 +49,8 @@ class PromptsScreen(ModalScreen[str | None]):
         with Vertical(id="box") as box:
             box.border_title = "Earlier prompts"
             yield Input(placeholder="words of a prompt")
-            yield OptionList(id="list")
-            yield Static(HINT, id="hint")
+            yield ChoiceList(id="list")
+            yield Static(keymap_of(self.app).fill(HINT), id="hint")
 
     def on_mount(self) -> None:
         """Show the latest ones."""
@@ -62,7 +66,7 @@ class PromptsScreen(ModalScreen[str | None]):
         self.listed.clear_options()
         self.listed.add_options([Option(_row(prompt)) for prompt in self._found])
         self.listed.highlighted = 0 if self._found else None
-        self.query_one("#hint", Static).update(HINT if self._found else "nothing found   Esc closes")
+        self.query_one("#hint", Static).update(keymap_of(self.app).fill(HINT if self._found else NOTHING))
 
     def action_move(self, step: int) -> None:
         """Move through the list without leaving the search line."""

@@ -9,17 +9,19 @@ from typing import ClassVar, Final
 
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.getters import query_one
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
+from colibri_tui.bindings import bind
 from colibri_tui.render.bars import meter
 from colibri_tui.render.clean import clean
 from colibri_tui.render.looks import Looks
 from colibri_tui.replay import Replay, read_trace
 from colibri_tui.widgets.atlas import Atlas
+from colibri_tui.widgets.keys_footer import KeysFooter
 from engine.errors import EngineError
 
 SLOWEST, FASTEST = 1, 1024
@@ -34,17 +36,17 @@ class ReplayScreen(Screen[None]):
     AUTO_FOCUS = ""
     CSS_PATH = Path(__file__).with_suffix(".tcss")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "play", "Play or stop"),
-        Binding("left", "step(-1)", "Back"),
-        Binding("right", "step(1)", "On"),
-        Binding("shift+left", f"step(-{JUMP})", "Ten back", show=False),
-        Binding("shift+right", f"step({JUMP})", "Ten on", show=False),
-        Binding("home", "seek(0)", "First"),
-        Binding("end", "seek(-1)", "Last"),
-        Binding("minus", "speed(-1)", "Slower"),
-        Binding("plus", "speed(1)", "Faster"),
-        Binding("o", "order", "Order"),
-        Binding("escape", "close", "Close"),
+        bind("replay_play", "play"),
+        bind("replay_back", "step(-1)"),
+        bind("replay_on", "step(1)"),
+        bind("replay_ten_back", f"step(-{JUMP})", show=False),
+        bind("replay_ten_on", f"step({JUMP})", show=False),
+        bind("replay_first", "seek(0)"),
+        bind("replay_last", "seek(-1)"),
+        bind("replay_slower", "speed(-1)"),
+        bind("replay_faster", "speed(1)"),
+        bind("replay_order", "order"),
+        bind("close", "close"),
     ]
     atlas = query_one(Atlas)
     told = query_one("#told", Static)
@@ -63,7 +65,7 @@ class ReplayScreen(Screen[None]):
         yield Static(Content.assemble(("replay ", "bold"), clean(str(self._trace))), id="head")
         yield Atlas(self._looks)
         yield Static(id="told")
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysFooter(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         """Read the trace; play when it is there."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
@@ -17,17 +17,22 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from colibri_tui.bindings import bind, keymap_of
 from colibri_tui.option_rows import OptionRow, has_few, next_value, option_rows, range_text, value_text
 from colibri_tui.render.clean import clean
 from colibri_tui.render.wrap import shorten
+from colibri_tui.screens.keys import KeysScreen
 from colibri_tui.settings import UI_HELP, Origin, Settings, is_switch, read_settings, ui_value
 from colibri_tui.settings_file import change_setting
+from colibri_tui.widgets.choice_list import ChoiceList
 from colibri_tui.widgets.suggestions import pad
 from engine.errors import EngineError
 from engine.events import Ready
 from engine.options import KNOB, EngineOptions
 
-HINT: Final = "Enter changes   Del goes back to the default   Esc closes"
+HINT: Final = "{list_choose} changes   {settings_reset} goes back to the default   {close} closes"
+KEYS_ROW: Final = "keys"
+KEYS_HELP: Final = "which key does what; a list to change them in"
 NAME, VALUE, ORIGIN = 14, 20, 16
 
 Resolve = Callable[[Settings], tuple[EngineOptions, Mapping[str, Origin]]]
@@ -39,8 +44,8 @@ class SettingsScreen(ModalScreen[Settings]):
 
     CSS_PATH = Path(__file__).with_suffix(".tcss")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Close", priority=True),
-        Binding("delete,backspace", "reset", "Default"),
+        bind("close", "back", priority=True),
+        bind("settings_reset", "reset"),
     ]
 
     listed = query_one(OptionList)
@@ -62,10 +67,10 @@ class SettingsScreen(ModalScreen[Settings]):
         with Vertical(id="box") as box:
             box.border_title = "Settings"
             box.border_subtitle = clean(str(self._settings.path))
-            yield OptionList(id="list")
+            yield ChoiceList(id="list")
             yield Static(id="about")
             yield Input(id="value")
-            yield Static(HINT, id="hint")
+            yield Static(keymap_of(self.app).fill(HINT), id="hint")
 
     def on_mount(self) -> None:
         """Show everything."""
@@ -79,7 +84,7 @@ class SettingsScreen(ModalScreen[Settings]):
     @property
     def _names(self) -> list[str]:
         """What the rows are about: the engine's options, then the screen's."""
-        return [*(row.knob.name for row in self._rows), *UI_HELP]
+        return [*(row.knob.name for row in self._rows), *UI_HELP, KEYS_ROW]
 
     @property
     def _marked(self) -> str:
@@ -93,7 +98,12 @@ class SettingsScreen(ModalScreen[Settings]):
         self.listed.clear_options()
         self.listed.add_options([Option(_engine_row(row, room)) for row in self._rows])
         self.listed.add_options([Option(self._ui_row(name, room)) for name in UI_HELP])
+        self.listed.add_option(Option(self._keys_row(room)))
         self.listed.highlighted = marked or 0
+
+    def _keys_row(self, room: int) -> Content:
+        count = len(self._settings.keys)
+        return _row(KEYS_ROW, f"{count} changed", "settings file" if count else "default", KEYS_HELP, room)
 
     def _ui_row(self, name: str, room: int) -> Content:
         value = getattr(self._settings, name)
@@ -122,7 +132,7 @@ class SettingsScreen(ModalScreen[Settings]):
             where = f"{knob.flag}" + (f", ${knob.env}" if knob.env else "")
             words = Content.assemble(" ".join(parts), ("  " + where, "$text-muted"))
         else:
-            words = Content(UI_HELP[name])
+            words = Content(KEYS_HELP if name == KEYS_ROW else UI_HELP[name])
         said, self._said = self._said, ""
         self.about.update(Content.assemble((said + "  ", "bold $warning"), words) if said else words)
 
@@ -130,7 +140,9 @@ class SettingsScreen(ModalScreen[Settings]):
     def _change(self) -> None:
         """Go to the next value where there are few; else let one be written."""
         name = self._marked
-        if name in KNOB and has_few(KNOB[name]):
+        if name == KEYS_ROW:
+            self.app.push_screen(KeysScreen(self._settings), self._take_keys)
+        elif name in KNOB and has_few(KNOB[name]):
             self._store(name, next_value(KNOB[name], getattr(self._options, name)))
         elif name in UI_HELP and is_switch(name):
             self._store(name, {None: True, True: False, False: None}[getattr(self._settings, name)])
@@ -141,6 +153,11 @@ class SettingsScreen(ModalScreen[Settings]):
             self.typed.value = text
             self.typed.focus()
             self.typed.action_select_all()
+
+    def _take_keys(self, settings: Settings | None) -> None:
+        if settings is not None:
+            self._settings = settings
+            self._list()
 
     @on(Input.Submitted)
     def _written(self) -> None:
@@ -156,7 +173,8 @@ class SettingsScreen(ModalScreen[Settings]):
 
     def action_reset(self) -> None:
         """Take the marked option out of the file."""
-        self._store(self._marked, None)
+        if self._marked != KEYS_ROW:
+            self._store(self._marked, None)
 
     def _store(self, name: str, value: Any) -> None:
         """Write a value to the file, and show what holds now."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
@@ -16,7 +16,10 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-HINT: Final = "Enter keeps it, also for the next start   Esc goes back"
+from colibri_tui.bindings import bind, keymap_of
+from colibri_tui.widgets.choice_list import ChoiceList
+
+HINT: Final = "{list_choose} keeps it, also for the next start   {close} goes back"
 
 
 class ThemesScreen(ModalScreen[str | None]):
@@ -26,7 +29,7 @@ class ThemesScreen(ModalScreen[str | None]):
     """
 
     CSS_PATH = Path(__file__).with_suffix(".tcss")
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Close", priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [bind("close", "back", priority=True)]
 
     listed = query_one(OptionList)
 
@@ -40,8 +43,8 @@ class ThemesScreen(ModalScreen[str | None]):
         with Vertical(id="box") as box:
             box.border_title = "Themes"
             rows = [Content.assemble(name.ljust(22), (words, "$text-muted")) for name, words in self._themes]
-            yield OptionList(*[Option(row) for row in rows], id="list")
-            yield Static(HINT, id="hint")
+            yield ChoiceList(*[Option(row) for row in rows], id="list")
+            yield Static(keymap_of(self.app).fill(HINT), id="hint")
 
     def on_mount(self) -> None:
         """Begin at the theme that is on."""

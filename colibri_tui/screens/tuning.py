@@ -15,6 +15,7 @@ from colibri_tui.launch import Launch
 from colibri_tui.render.looks import Looks
 from colibri_tui.screens.engine_view import frame_seconds
 from colibri_tui.screens.habits import ChatHabits
+from colibri_tui.screens.keys import KeysScreen
 from colibri_tui.screens.practice import PracticeScreen
 from colibri_tui.screens.profiles import ProfilesScreen
 from colibri_tui.screens.settings import SettingsScreen
@@ -81,11 +82,20 @@ class ChatTuning(ChatHabits):
             return replace(options, **changes), {**origins, **dict.fromkeys(changes, "command")}
 
         def closed(settings: Settings | None) -> None:
-            if settings is not None and settings != self._launch.settings:
-                self._take_settings(settings)
+            if settings is not None:
+                self.take_settings(settings)
 
         running = model.options if model.folder else None
         self.app.push_screen(SettingsScreen(self._launch.settings, resolve, running, model.ready), closed)
+
+    def action_keys(self) -> None:
+        """Show every key, and let it be changed."""
+
+        def closed(settings: Settings | None) -> None:
+            if settings is not None:
+                self.take_settings(settings)
+
+        self.app.push_screen(KeysScreen(self._launch.settings), closed)
 
     def action_practice(self) -> None:
         """Teach the profile, and measure whether pins help."""
@@ -156,8 +166,10 @@ class ChatTuning(ChatHabits):
         before, now = self._launch.settings.engine, settings.engine
         return {n: v for n, v in self.conductor.model.changes.items() if before.get(n) == now.get(n)}
 
-    def _take_settings(self, settings: Settings) -> None:
+    def take_settings(self, settings: Settings) -> None:
         """Go by other settings from now on; the engine does at its next start."""
+        if settings == self._launch.settings:
+            return
         model = self.conductor.model
         model.changes = self._standing_changes(settings)
         self._launch = model.launch = replace(self._launch, settings=settings)

@@ -16,11 +16,12 @@ import numpy.typing as npt
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.strip import Strip
 
+from colibri_tui.bindings import bind
 from colibri_tui.render.grid import Grid, rank_order
 from colibri_tui.render.halfblock import CellTable
 from colibri_tui.render.looks import Looks
@@ -73,8 +74,8 @@ class Atlas(AtlasCursor, can_focus=True):
     - *in memory*, before there are any: the share of a layer's uses, history included, whose expert is in memory now
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("t", "view", "Heat/tiers", id="atlas.view"),
-        Binding("o", "order", "Order", id="atlas.order"),
+        bind("atlas_view", "view"),
+        bind("atlas_order", "order"),
     ]
     DEFAULT_CSS = "Atlas { width: 1fr; height: 1fr; }"
 

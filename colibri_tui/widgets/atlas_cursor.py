@@ -6,11 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Click
 from textual.message import Message
 from textual.widget import Widget
 
+from colibri_tui.bindings import bind
 from colibri_tui.render.grid import Grid
 from colibri_tui.telemetry import Sample
 
@@ -22,16 +23,16 @@ class AtlasCursor(Widget):
     """What the atlas is derived from. It draws; here is decided where the cursor goes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "move(0, -1)", "Left", show=False, id="atlas.left"),
-        Binding("right,l", "move(0, 1)", "Right", show=False, id="atlas.right"),
-        Binding("up,k", "move(-1, 0)", "Up", show=False, id="atlas.up"),
-        Binding("down,j", "move(1, 0)", "Down", show=False, id="atlas.down"),
-        Binding("pageup", f"move(-{PAGE}, 0)", "Page up", show=False, id="atlas.page_up"),
-        Binding("pagedown", f"move({PAGE}, 0)", "Page down", show=False, id="atlas.page_down"),
-        Binding("home", "move(0, -9999)", "First expert", show=False, id="atlas.home"),
-        Binding("end", "move(0, 9999)", "Last expert", show=False, id="atlas.end"),
-        Binding("enter", "choose", "Expert", id="atlas.choose"),
-        Binding("c", "leave", "No cursor", show=False, id="atlas.leave"),
+        bind("atlas_left", "move(0, -1)", show=False),
+        bind("atlas_right", "move(0, 1)", show=False),
+        bind("atlas_up", "move(-1, 0)", show=False),
+        bind("atlas_down", "move(1, 0)", show=False),
+        bind("atlas_page_up", f"move(-{PAGE}, 0)", show=False),
+        bind("atlas_page_down", f"move({PAGE}, 0)", show=False),
+        bind("atlas_home", "move(0, -9999)", show=False),
+        bind("atlas_end", "move(0, 9999)", show=False),
+        bind("atlas_choose", "choose"),
+        bind("atlas_leave", "leave", show=False),
     ]
 
     class Pointed(Message):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -14,6 +13,7 @@ from textual.reactive import var
 from textual.timer import Timer
 from textual.widgets import TextArea
 
+from colibri_tui.bindings import bind
 from colibri_tui.completion import Arguments, Suggestion, no_arguments, suggest, wanted_path
 from colibri_tui.render.clean import clean
 from colibri_tui.widgets.transcript import Scroll
@@ -38,11 +38,11 @@ _OURS: Final = frozenset(
 
 
 def _editing() -> Iterator[Binding]:
-    """Yield TextArea's other bindings, with ids, so that they can be remapped as well."""
+    """Yield TextArea's other bindings, which can be changed as well."""
     for binding in TextArea.BINDINGS:
         if isinstance(binding, Binding) and binding.action not in _OURS:
-            name = binding.action.replace("(True)", "_select")
-            yield replace(binding, id=f"composer.{name}")
+            name = binding.action.replace("(True)", "_select").removesuffix("_or_delete_line")
+            yield bind(f"composer_{name}", binding.action, show=False)
 
 
 class Composer(TextArea, inherit_bindings=False):
@@ -65,16 +65,21 @@ class Composer(TextArea, inherit_bindings=False):
     - **Ctrl+Z** undoes, also sending and clearing
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", "Send", id="composer.submit"),
-        Binding("shift+enter,alt+enter,ctrl+j", "newline", "New line", show=False, id="composer.newline"),
-        Binding("up", "up", "Up, or previous message", show=False, id="composer.up"),
-        Binding("down", "down", "Down, or next message", show=False, id="composer.down"),
-        Binding("end", "end", "End of line, then follow", show=False, id="composer.end"),
-        Binding("ctrl+e", "cursor_line_end", "End of line", show=False, id="composer.cursor_line_end"),
-        Binding("pageup", "scroll_messages('page_up')", "Page up", show=False, id="composer.page_up"),
-        Binding("pagedown", "scroll_messages('page_down')", "Page down", show=False, id="composer.page_down"),
-        Binding("shift+up", "scroll_messages('row_up')", "Scroll up", show=False, id="composer.row_up"),
-        Binding("shift+down", "scroll_messages('row_down')", "Scroll down", show=False, id="composer.row_down"),
+        bind("suggestion_take", "suggestion_take", show=False),
+        bind("suggestion_send", "suggestion_send", show=False),
+        bind("suggestion_up", "suggestion_move(-1)", show=False),
+        bind("suggestion_down", "suggestion_move(1)", show=False),
+        bind("suggestion_close", "suggestion_close", show=False),
+        bind("composer_submit", "submit"),
+        bind("composer_newline", "newline", show=False),
+        bind("composer_up", "up", show=False),
+        bind("composer_down", "down", show=False),
+        bind("composer_end", "end", show=False),
+        bind("composer_cursor_line_end", "cursor_line_end", show=False),
+        bind("composer_page_up", "scroll_messages('page_up')", show=False),
+        bind("composer_page_down", "scroll_messages('page_down')", show=False),
+        bind("composer_row_up", "scroll_messages('row_up')", show=False),
+        bind("composer_row_down", "scroll_messages('row_down')", show=False),
         *_editing(),
     ]
 
@@ -174,10 +179,7 @@ class Composer(TextArea, inherit_bindings=False):
         """
         if event.is_printable:
             return
-        if event.key in ("tab", "enter", "up", "down", "escape") and self._complete(event.key):
-            event.stop()
-            event.prevent_default()
-            return
+        self._look()
         active = self.screen.active_bindings.get(event.key)
         if active is not None and active.node is self and await self.app.run_action(active.binding.action, self):
             event.stop()
@@ -270,25 +272,33 @@ class Composer(TextArea, inherit_bindings=False):
             self._suggestions, self._chosen = suggestions, chosen
             self.post_message(self.Suggested(suggestions, chosen))
 
-    def _complete(self, key: str) -> bool:
-        """Let a key mean the suggestions; say whether it did."""
-        self._look()
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys mean the suggestions while there are any; one that is written out already is sent like any text."""
+        if not action.startswith("suggestion_"):
+            return True
         if not self._suggestions:
             return False
         suggestion = self._suggestions[self._chosen]
-        match key:
-            case "escape":
-                self._suggest(())
-            case "up" | "down":
-                step = 1 if key == "down" else -1
-                self._suggest(self._suggestions, (self._chosen + step) % len(self._suggestions))
-            case "enter" if suggestion.start + len(suggestion.text.rstrip()) == len(self._line):
-                return False
-            case _:
-                self.accept(self._chosen)
-                if key == "enter" and suggestion.final:
-                    self.action_submit()
-        return True
+        return action != "suggestion_send" or suggestion.start + len(suggestion.text.rstrip()) != len(self._line)
+
+    def action_suggestion_take(self) -> None:
+        """Write the chosen suggestion."""
+        self.accept(self._chosen)
+
+    def action_suggestion_send(self) -> None:
+        """Write it, and send it if nothing can follow."""
+        final = self._suggestions[self._chosen].final
+        self.accept(self._chosen)
+        if final:
+            self.action_submit()
+
+    def action_suggestion_move(self, step: int) -> None:
+        """Choose another one."""
+        self._suggest(self._suggestions, (self._chosen + step) % len(self._suggestions))
+
+    def action_suggestion_close(self) -> None:
+        """Offer nothing."""
+        self._suggest(())
 
     # Inside
 

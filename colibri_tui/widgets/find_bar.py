@@ -6,13 +6,14 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.getters import query_one
 from textual.message import Message
 from textual.widgets import Input, Static
 
+from colibri_tui.bindings import bind, keymap_of
 from colibri_tui.widgets.finder import Found
 
 
@@ -30,9 +31,9 @@ class FindBar(Horizontal):
     FindBar.-shown { display: block; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,up", "step(-1)", "The place before", priority=True),
-        Binding("down", "step(1)", "The next place", priority=True),
-        Binding("escape", "close", "Close", priority=True),
+        bind("find_before", "step(-1)", priority=True),
+        bind("find_next", "step(1)", priority=True),
+        bind("find_close", "close", priority=True),
     ]
 
     words = query_one(Input)
@@ -71,12 +72,12 @@ class FindBar(Horizontal):
     def show(self, found: Found) -> None:
         """Say how the search stands."""
         if not self.words.value.strip():
-            said = "Esc closes"
+            said = "{find_close} closes"
         elif not found.total:
-            said = "nowhere here   Esc closes"
+            said = "nowhere here   {find_close} closes"
         else:
-            said = f"{found.number} of {found.total}   Up, Down   Esc closes"
-        self.query_one(Static).update(Content(said))
+            said = f"{found.number} of {found.total}   {{find_before}}, {{find_next}}   {{find_close}} closes"
+        self.query_one(Static).update(Content(keymap_of(self.app).fill(said)))
 
     def action_step(self, step: int) -> None:
         """Go on."""

@@ -9,6 +9,8 @@ from textual.app import ComposeResult
 from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
 
+from colibri_tui.key_names import NONE
+
 GAP: Final = 2
 """Columns between two keys; the style sheet says so too."""
 _STAY: Final = frozenset({"stop", "back", "help", "app.command_palette", "command_palette"})
@@ -26,7 +28,9 @@ class KeysFooter(Footer):
     def compose(self) -> ComposeResult:
         """Let go of the keys before, and make the new ones."""
         self.mutate_reactive(Footer.compact)
-        yield from super().compose()
+        for key in super().compose():
+            if not isinstance(key, FooterKey) or key.key != NONE:
+                yield key
 
     async def recompose(self) -> None:
         """Show what fits of the new keys."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final, NamedTuple
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.geometry import Region, Size
 from textual.layout import DockArrangeResult
@@ -18,6 +18,7 @@ from textual.reactive import var
 from textual.scrollbar import ScrollBar, ScrollDown, ScrollUp
 from textual.widget import Widget
 
+from colibri_tui.bindings import bind
 from colibri_tui.render.marks import Mark
 from colibri_tui.widgets.row_view import RowView
 from colibri_tui.widgets.scroll_bar import QuickScrollBar
@@ -48,12 +49,12 @@ class MessageLog(VerticalScroll, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {mark.value for mark in Mark}
     FOCUS_ON_CLICK = False  # a click that selects text must not take the keyboard away from the composer
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "row_up", "Up", show=False, id="transcript.up"),
-        Binding("down", "row_down", "Down", show=False, id="transcript.down"),
-        Binding("pageup", "page_up", "Page up", show=False, id="transcript.page_up"),
-        Binding("pagedown", "page_down", "Page down", show=False, id="transcript.page_down"),
-        Binding("home", "first", "First message", show=False, id="transcript.home"),
-        Binding("end", "follow", "Follow the answer", show=False, id="transcript.end"),
+        bind("transcript_up", "row_up", show=False),
+        bind("transcript_down", "row_down", show=False),
+        bind("transcript_page_up", "page_up", show=False),
+        bind("transcript_page_down", "page_down", show=False),
+        bind("transcript_home", "first", show=False),
+        bind("transcript_end", "follow", show=False),
     ]
 
     following: var[bool] = var(True)

@@ -56,7 +56,8 @@ class Status:
     queued: int = 0
     tok_s: float | None = None
     ttft_s: float | None = None
-    context_used: int = 0
+    context_used: int | None = 0  # None: nobody knows before the next prompt
+    context_held: bool = True  # the engine has them; otherwise so many were counted some time ago
     context: int = 0
 
 
@@ -67,6 +68,12 @@ def lossy_options(options: EngineOptions) -> tuple[str, ...]:
         for knob in KNOBS
         if knob.lossy and getattr(options, knob.name) is not None
     )
+
+
+def _used(status: Status) -> str:
+    if status.context_used is None:
+        return "?"
+    return f"{'' if status.context_held or not status.context_used else '~'}{status.context_used}"
 
 
 def _short(name: str) -> str:
@@ -95,12 +102,12 @@ def fields(status: Status, glyphs: Glyphs) -> list[tuple[int, bool, Content]]:
     if status.ttft_s is not None:
         listed.append((8, True, Content.styled(f"first token {seconds(status.ttft_s)}", "$text-muted")))
     if status.context:
-        share = (status.context_used + status.draft) / status.context
+        share = ((status.context_used or 0) + status.draft) / status.context
         colour = "bold $error" if share > 1 else "$warning" if share > 0.9 else "$text-muted"
         bar = meter(min(share, 1.0), METER, glyphs.meter, glyphs.meter_rest)
         draft = f" + {status.draft}" if status.draft else ""
         listed.append((6, True, Content.styled(f"context {bar}", colour)))
-        listed.append((5, True, Content.styled(f"{status.context_used}{draft}/{status.context}", colour)))
+        listed.append((5, True, Content.styled(f"{_used(status)}{draft}/{status.context}", colour)))
     return listed
 
 

@@ -318,3 +318,22 @@ class TestConductor:
         play.conductor.restart()
         play.conductor.use_profile("coding")
         assert "coding" in play.link.started[-1][1].history
+
+
+def test_what_the_engine_holds_is_known(desk: Desk) -> None:
+    assert not desk.keeper.holds("model", known(1))
+    desk.keeper.began("model", known(1))
+    assert desk.keeper.holds("model", known(1))
+    assert not desk.keeper.holds("model", known(2))
+    assert not desk.keeper.holds("other", known(1))
+    assert not desk.keeper.holds("model", None)
+    desk.keeper.lost()
+    assert not desk.keeper.holds("model", known(1))
+
+
+def test_a_conversation_that_is_still_being_read_is_not_held(desk: Desk) -> None:
+    path = desk.keep(1, 10)
+    desk.keeper.take_up("model", known(1))
+    assert not desk.keeper.holds("model", known(1))
+    desk.keeper.heard(State("loaded", str(path), 5, 100))
+    assert desk.keeper.holds("model", known(1))

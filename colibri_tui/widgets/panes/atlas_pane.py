@@ -23,7 +23,7 @@ FRAME = 3
 class AtlasPane(Pane):
     """Every expert of every layer, live; the keyboard belongs to the map inside."""
 
-    NAME, TITLE, KEY = "atlas", "atlas", "F2"
+    NAME, TITLE = "atlas", "atlas"
     HELP_LINE = "Every expert of every layer: use or place, and what fires now"
     LEAST = 8
     DEFAULT_CSS = "AtlasPane Atlas { height: 1fr; }"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from textual.content import Content
 
+from colibri_tui.bindings import keymap_of
 from colibri_tui.experts_known import Known
 from colibri_tui.render.clean import clean
 from colibri_tui.render.looks import Looks
@@ -22,11 +25,13 @@ _TIERS = {
 CALLERS, FOLLOWERS = 24, 8
 """Tokens and experts that are named, at most."""
 
+UNCHOSEN: Final = "choose an expert in the atlas ({atlas}): arrows or a click"
+
 
 class ExpertPane(TextPane):
     """Heat, rank, tier, last use, profiles, tokens and followers of the chosen expert."""
 
-    NAME, TITLE, KEY = "expert", "expert", "F7"
+    NAME, TITLE = "expert", "expert"
     HELP_LINE = "The expert under the atlas' cursor: use, place, callers, followers"
     LEAST, MOST = 7, 9
 
@@ -43,7 +48,7 @@ class ExpertPane(TextPane):
         """Return a line a subject."""
         cursor, sample = scene.selection.expert, scene.sample
         if cursor is None or cursor[0] >= len(sample.layers) or cursor[1] >= sample.heat.shape[1]:
-            return [Content.styled("choose an expert in the atlas (F2): arrows or a click", "$text-muted")]
+            return [Content.styled(keymap_of(self.app).fill(UNCHOSEN), "$text-muted")]
         layer, expert = cursor
         if sample.tier[layer, expert] == Tier.NONE:
             return [Content.styled(f"layer {sample.layers[layer]} has no expert {expert}", "$text-muted")]

@@ -40,7 +40,7 @@ def distribution(scene: Scene) -> Floats:
 class KeffPane(TextPane):
     """Mean per layer and distribution over the last tokens, and the setting that causes it."""
 
-    NAME, TITLE, KEY = "keff", "experts a token", "F5"
+    NAME, TITLE = "keff", "experts a token"
     HELP_LINE = "How many experts the last tokens used, by layer"
     LEAST, MOST = 6, 8
 

@@ -15,6 +15,7 @@ from textual.events import Click
 from textual.message import Message
 from textual.widgets import Static
 
+from colibri_tui.bindings import keymap_of
 from colibri_tui.render.arrange import Wish
 from colibri_tui.render.looks import Looks
 from colibri_tui.scene import Scene
@@ -38,7 +39,7 @@ class PaneTitle(Static):
 
     def __init__(self, pane: type[Pane], looks: Looks) -> None:
         super().__init__()
-        self._pane, self._words, self._key, self.looks = pane.NAME, pane.TITLE, pane.KEY, looks
+        self._pane, self._words, self.looks = pane.NAME, pane.TITLE, looks
         self.active = False
 
     def on_click(self, event: Click) -> None:
@@ -49,7 +50,9 @@ class PaneTitle(Static):
     def render(self) -> Content:
         """Return title, rule, key and cross."""
         rule, width = self.looks.glyphs.rule, self.size.width
-        end = f" {self._key} x "
+        keymap = keymap_of(self.app)
+        key = f"{keymap.said(self._pane)} " if keymap.keys(self._pane) else ""
+        end = f" {key}x "
         space = max(0, width - len(self._words) - len(end) - 3)
         style = "bold $accent" if self.active else "bold"
         return Content.assemble((f"{rule} ", ""), (self._words, style), (f" {rule * space}{end}", ""))
@@ -58,7 +61,7 @@ class PaneTitle(Static):
 class Pane(Vertical, can_focus=True):
     """One subject. Derived classes say how they are called and how they draw a scene.
 
-    NAME: in commands and settings. TITLE, HELP_LINE: on screen. KEY: as one says it; it enlarges the pane.
+    NAME: in commands and settings. It is also the command whose key enlarges the pane. TITLE, HELP_LINE: on screen.
     """
 
     FOCUS_ON_CLICK = False  # the composer keeps the keyboard; Tab, or the key that enlarges, gives it to a pane
@@ -66,7 +69,6 @@ class Pane(Vertical, can_focus=True):
     NAME: ClassVar[str]
     TITLE: ClassVar[str]
     HELP_LINE: ClassVar[str]
-    KEY: ClassVar[str]
     LEAST: ClassVar[int] = 4
     MOST: ClassVar[int] = 10
     """Rows it needs, and has use for; its title line included."""

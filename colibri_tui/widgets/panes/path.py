@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 
+from colibri_tui.bindings import bind
 from colibri_tui.render.clean import clean
 from colibri_tui.render.shades import Place
 from colibri_tui.scene import Scene
@@ -27,7 +28,7 @@ JUMP = 10
 class PathPane(TextPane):
     """Experts, weights, places and time of every layer, for the chosen token of the last few hundred."""
 
-    NAME, TITLE, KEY = "path", "way of a token", "F12"
+    NAME, TITLE = "path", "way of a token"
     HELP_LINE = "A token's way through the layers: experts, weights, places, times"
     LEAST, MOST = 8, 16
     BINDING_GROUP_TITLE = "Way of a token"
@@ -37,16 +38,16 @@ class PathPane(TextPane):
     - **s**: the slowest token; **c**: follow the newest again
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "token(-1)", "Token before", id="path.left"),
-        Binding("right,l", "token(1)", "Next token", id="path.right"),
-        Binding("shift+left", f"token(-{JUMP})", "Ten back", show=False, id="path.back"),
-        Binding("shift+right", f"token({JUMP})", "Ten on", show=False, id="path.on"),
-        Binding("up,k", "scroll_layers(-1)", "Up", show=False, id="path.up"),
-        Binding("down,j", "scroll_layers(1)", "Down", show=False, id="path.down"),
-        Binding("pageup", "scroll_layers(-10)", "Page up", show=False, id="path.page_up"),
-        Binding("pagedown", "scroll_layers(10)", "Page down", show=False, id="path.page_down"),
-        Binding("s", "slowest", "Slowest", id="path.slowest"),
-        Binding("c", "newest", "Newest", id="path.newest"),
+        bind("path_left", "token(-1)"),
+        bind("path_right", "token(1)"),
+        bind("path_back", f"token(-{JUMP})", show=False),
+        bind("path_on", f"token({JUMP})", show=False),
+        bind("path_up", "scroll_layers(-1)", show=False),
+        bind("path_down", "scroll_layers(1)", show=False),
+        bind("path_page_up", "scroll_layers(-10)", show=False),
+        bind("path_page_down", "scroll_layers(10)", show=False),
+        bind("path_slowest", "slowest"),
+        bind("path_newest", "newest"),
     ]
 
     class Chosen(Message):

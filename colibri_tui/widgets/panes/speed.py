@@ -93,7 +93,7 @@ def ahead_words(ahead: Ahead) -> str:
 class SpeedPane(TextPane):
     """Tokens a second, and for every one of the last tokens a stack of what its time went to."""
 
-    NAME, TITLE, KEY = "speed", "speed", "F4"
+    NAME, TITLE = "speed", "speed"
     HELP_LINE = "Tokens a second, and what the time of each of the last tokens went to"
     LEAST, MOST = 7, 10
 

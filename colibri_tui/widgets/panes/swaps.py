@@ -58,7 +58,7 @@ def ahead_lines(ahead: Ahead, width: int) -> list[Content]:
 class SwapsPane(TextPane):
     """The newest exchange first, and what the cache should have kept."""
 
-    NAME, TITLE, KEY = "swaps", "swaps", "F6"
+    NAME, TITLE = "swaps", "swaps"
     HELP_LINE = "Pins that made room for hotter experts, and experts the cache let go too early"
     LEAST, MOST = 4, 12
 

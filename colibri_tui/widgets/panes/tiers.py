@@ -66,7 +66,7 @@ def _legend(entries: list[Content], width: int) -> list[Content]:
 class TiersPane(TextPane):
     """The memory plan as one bar; hits by pin, cache and disk, their total first."""
 
-    NAME, TITLE, KEY = "tiers", "tiers", "F3"
+    NAME, TITLE = "tiers", "tiers"
     HELP_LINE = "Where the memory goes, and where experts were found: pinned, cached, on disk"
     LEAST, MOST = 9, 14
 

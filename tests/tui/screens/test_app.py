@@ -8,8 +8,10 @@ from textual.content import Content
 from textual.widgets import Static
 
 from colibri_tui import paths
+from colibri_tui.key_names import key_name
+from colibri_tui.keymap import Keymap
 from colibri_tui.render.ramps import Depth
-from colibri_tui.screens.help import HelpScreen, help_text, key_name
+from colibri_tui.screens.help import HelpScreen, help_text
 from colibri_tui.settings import Settings
 from colibri_tui.themes import builtin_themes
 from tests.tui.screens.conftest import chat, load, on_screen, said, send, until
@@ -24,7 +26,7 @@ async def test_help_shows_every_key_and_command(scripted):
         await pilot.press("escape")
         assert app.screen is chat(app)
     for words in ("Esc", "/regen", ":more", "/profile [NAME]", "Ctrl+J"):
-        assert words in help_text().plain
+        assert words in help_text(Keymap()).plain
 
 
 async def test_help_keeps_its_columns_on_a_narrow_screen(scripted):

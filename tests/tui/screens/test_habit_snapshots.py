@@ -88,6 +88,16 @@ def test_settings(take, monkeypatch):
     assert take("f8", *["down"] * 3)
 
 
+def test_keys(take):
+    async def asked(pilot) -> None:
+        await pilot.press(*"/keys", "enter")
+        await pilot.pause()
+        await pilot.press("down", "down", "enter", "ctrl+n")
+        await pilot.pause()
+
+    assert take(then=asked)
+
+
 def test_profiles(take):
     async def listed(pilot) -> None:
         await pilot.app.workers.wait_for_complete()

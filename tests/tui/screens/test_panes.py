@@ -4,11 +4,12 @@ import gc
 import json
 
 import pytest
-from textual.events import Paste
+from textual.events import Key, Paste
 from textual.widgets._footer import FooterKey
 
 from colibri_tui import paths
 from colibri_tui.engine_link import EngineRepin, EngineText, EngineTurn, LinkState
+from colibri_tui.key_table import KEY
 from colibri_tui.widgets.panes import PANES
 from engine.events import Repin
 from tests.tui.boards import fire
@@ -44,7 +45,7 @@ async def test_each_pane_has_the_whole_screen_for_its_key(scripted, pane, size):
     app = scripted()
     async with app.run_test(size=size) as pilot:
         await answered(pilot)
-        await pilot.press(pane.KEY.lower())
+        await pilot.press(KEY[pane.NAME].keys)
         await pilot.pause()
         assert names(app) == [pane.NAME]
         assert not seen(app, "#chat")
@@ -61,7 +62,7 @@ async def test_every_key_of_a_pane_is_in_the_help(scripted):
     async with app.run_test(size=(120, 80)) as pilot:
         await pilot.press("f1")
         await pilot.pause()
-        assert all(f"  {pane.KEY} " in on_screen(app) for pane in PANES)
+        assert all(f"  {KEY[pane.NAME].keys.upper()} " in on_screen(app) for pane in PANES)
 
 
 async def test_the_list_of_panes_shows_and_hides(scripted):
@@ -257,15 +258,60 @@ async def test_keys_that_left_the_footer_are_let_go(scripted):
 class TestWritingIsNeverLost:
     """Whatever has the focus, what is written goes into the composer."""
 
-    async def test_letters_that_a_pane_has_no_use_for(self, scripted):
+    @pytest.mark.parametrize("text", ["hello", "look", "to the coast", "sch", "ok"])
+    async def test_a_burst_of_letters_that_a_pane_would_know(self, scripted, text):
         app = scripted()
         async with app.run_test(size=(120, 40)) as pilot:
             await answered(pilot)
-            chat(app).side.atlas.focus()
-            await pilot.press("t", *"why so")
+            for widget in (chat(app).side.atlas, chat(app).transcript._log, chat(app).side.pane("tiers")):
+                widget.focus()
+                await pilot.pause()
+                for key in (*text, "left", "!"):
+                    app.post_message(Key("space" if key == " " else key, key if len(key) == 1 else None))
+                await pilot.pause()
+                assert chat(app).composer.text == f"{text[:-1]}!{text[-1]}"
+                assert chat(app).composer.has_focus
+                chat(app).composer.draft = ""
+
+    async def test_arrows_steer_the_atlas_beside_the_chat_and_letters_do_on_the_whole_screen(self, scripted):
+        app = scripted()
+        async with app.run_test(size=(120, 40)) as pilot:
+            await answered(pilot)
+            atlas = chat(app).side.atlas
+            atlas.focus()
             await pilot.pause()
-            assert chat(app).composer.text == "why so", "t is the atlas' own key"
-            assert chat(app).composer.has_focus
+            assert "Order" not in on_screen(app).splitlines()[-1], "o would write"
+            await pilot.press("right")
+            assert atlas.cursor is not None
+            assert atlas.has_focus
+            await pilot.press("f2")
+            await pilot.pause()
+            assert "o Order" in on_screen(app).splitlines()[-1]
+            await pilot.press("o")
+            assert atlas.ranked
+            assert chat(app).composer.text == ""
+
+    async def test_what_is_typed_right_after_a_pane_was_put_back(self, scripted):
+        app = scripted()
+        async with app.run_test(size=(120, 40)) as pilot:
+            await answered(pilot)
+            await pilot.press("f2")
+            await pilot.pause()
+            for key in ("f2", *"hello"):
+                app.post_message(Key(key, key if len(key) == 1 else None))
+            await pilot.pause()
+            assert chat(app).composer.text == "hello"
+
+    async def test_a_paste_on_the_whole_screen_leads_back_to_the_composer(self, scripted):
+        app = scripted()
+        async with app.run_test(size=(120, 40)) as pilot:
+            await answered(pilot)
+            await pilot.press("f2")
+            await pilot.pause()
+            app.post_message(Paste("some words"))
+            await pilot.pause()
+            assert chat(app).composer.text == "some words"
+            assert seen(app, "#chat")
 
     async def test_after_a_click_into_the_atlas(self, scripted):
         app = scripted()

@@ -57,3 +57,10 @@ def test_names_from_outside_are_made_safe_and_short():
 
 def test_ascii():
     assert line(FULL, ASCII, 140).plain.isascii()
+
+
+def test_what_the_engine_does_not_hold_is_said_to_be_an_estimate():
+    base = Status(context=100)
+    for used, held, said in ((12, True, "12/100"), (12, False, "~12/100"), (0, False, "0/100"), (None, False, "?/100")):
+        status = replace(base, context_used=used, context_held=held)
+        assert line(status, BLOCKS, 80).plain.split()[-1] == said
