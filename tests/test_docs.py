@@ -113,7 +113,7 @@ def test_every_command(
 
 
 def test_there_are_pages_with_commands() -> None:
-    assert len(PAGES) == 8
+    assert len(PAGES) == 9
     assert all(commands(page) for page in PAGES)
 
 

@@ -1,6 +1,7 @@
 """The table of keys, and what the settings may change of it."""
 
 import string
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -136,3 +137,11 @@ def test_what_shares_a_default_key_is_told_to_textual_with_it():
     told = Keymap({"stop": ("f10",)}).for_textual()
     assert told == {"stop": "f10", "back": "escape"}
     assert Keymap({"side": ("ctrl+space",)}).for_textual() == {"side": "ctrl+space,ctrl+@"}
+
+
+def test_the_page_about_keys_lists_them_all():
+    page = (Path(__file__).parents[2] / "docs" / "keys.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    for key, row in zip(sorted(KEYS, key=lambda key: list(PLACES).index(key.place)), rows, strict=True):
+        keys = ", ".join(f"`{key_name(name)}`" for name in default_keys(key.id)) or "none"
+        assert row == f"| `{key.id}` | {keys} | {key.help} |"
