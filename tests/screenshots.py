@@ -15,9 +15,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from html import unescape
 from pathlib import Path
 
+from rich.cells import cell_len
+
 from colibri_tui import paths
+from colibri_tui.app import ColibriApp
 from colibri_tui.models import demo_folder, is_model
 
 MIDDLE = (120, 40)
@@ -27,6 +31,12 @@ PROMPTS = (
     "Write a Python function that returns the n-th Fibonacci number, and explain it.",
 )
 PATIENCE_S = 300.0
+LONG_ENOUGH = 1200
+"""Characters after which an answer is stopped."""
+
+
+def _keys(text: str) -> list[str]:
+    return ["space" if character == " " else character for character in text]
 
 
 async def _until(condition: object, pilot: object) -> None:
@@ -38,7 +48,7 @@ async def _until(condition: object, pilot: object) -> None:
         await asyncio.sleep(0.1)
 
 
-_TEXT = re.compile(r'(<text [^>]*?x=")([\d.]+)("[^>]*? textLength=")([\d.]+)("[^>]*>)([^<]*)(</text>)')
+_TEXT = re.compile(r'(<text [^>]*?x=")([\d.]+)("[^>]*? textLength=")[\d.]+("[^>]*>)([^<]*)(</text>)')
 _SPACE = "&#160;"
 _COLUMN = 12.2
 """Width of a column in the pictures."""
@@ -47,21 +57,24 @@ _COLUMN = 12.2
 def tidy(svg: str) -> str:
     """Return a picture that every program draws alike.
 
-    Some drop spaces at the ends of a text, which moves what is left; and a font with ligatures would show what is not
-    on the screen.
+    Some drop spaces at the ends of a text, which moves what is left, and spaces within are as wide as another font
+    has them: so every few words are put where they belong. A font with ligatures would show what is not on the screen.
     """
 
-    def trimmed(match: re.Match[str]) -> str:
-        head, x, middle, length, tail, text, end = match.groups()
-        bare = re.sub(f"^(?:{_SPACE})+", "", text)
-        left = (len(text) - len(bare)) // len(_SPACE)
-        words = re.sub(f"(?:{_SPACE})+$", "", bare)
-        both = left + (len(bare) - len(words)) // len(_SPACE)
-        if not words:
-            return ""
-        return f"{head}{float(x) + left * _COLUMN:g}{middle}{float(length) - both * _COLUMN:g}{tail}{words}{end}"
+    def placed(match: re.Match[str]) -> str:
+        head, x, middle, tail, text, end = match.groups()
+        column, parts = 0, []
+        for part in re.split(f"((?:{_SPACE}){{2,}})", text):
+            words = part.removeprefix(_SPACE).removesuffix(_SPACE)
+            at = column + part.startswith(_SPACE)
+            column += cell_len(unescape(part))
+            if words.replace(_SPACE, ""):
+                width = cell_len(unescape(words)) * _COLUMN
+                parts.append(f"{head}{float(x) + at * _COLUMN:g}{middle}{width:g}{tail}{words}{end}")
+        return "".join(parts)
 
-    return _TEXT.sub(trimmed, svg).replace("</style>", "text { font-variant-ligatures: none }</style>", 1)
+    plain = 'text { font-variant-ligatures: none; font-feature-settings: "calt" 0 }</style>'
+    return _TEXT.sub(placed, svg).replace("</style>", plain, 1)
 
 
 SCREENS = (
@@ -78,8 +91,8 @@ SCREENS = (
 THEMES = ("colibri-light", "ember", "okabe", "contrast", "ansi16")
 
 
-async def _take(folder: Path, model: Path, size: tuple[int, int]) -> None:
-    from colibri_tui.app import ColibriApp
+async def _take(folder: Path, model: Path, size: tuple[int, int]) -> ColibriApp:
+    """Take the pictures of one size; return the application, which has ended."""
     from colibri_tui.engine_link import LinkState
     from colibri_tui.launch import launch
     from engine.worker import ENGINE
@@ -97,15 +110,18 @@ async def _take(folder: Path, model: Path, size: tuple[int, int]) -> None:
         link = app.screen._engine  # type: ignore[attr-defined]
         await _until(lambda: link.state is LinkState.READY, pilot)
         await pilot.press("ctrl+n")
+        await pilot.press(*_keys("/temperature 0.3"), "enter")
         for prompt in PROMPTS:
-            await pilot.press(*(("space" if c == " " else c) for c in prompt))
-            await pilot.press("enter")
+            await pilot.press(*_keys(prompt), "enter")
             await _until(lambda: link.state is LinkState.BUSY, pilot)
             if prompt is PROMPTS[-1]:
                 await _until(
                     lambda: written() > min(size[0] * size[1] // 8, 700) or link.state is LinkState.READY, pilot
                 )
                 save("answering")
+            # A small model may not find an end.
+            await _until(lambda: written() > LONG_ENOUGH or link.state is LinkState.READY, pilot)
+            await pilot.press("escape")
             await _until(lambda: link.state is LinkState.READY, pilot)
         await asyncio.sleep(0.5)
         save("chat")
@@ -114,7 +130,7 @@ async def _take(folder: Path, model: Path, size: tuple[int, int]) -> None:
         save("atlas")
         await pilot.press("f2")
         if size != MIDDLE:
-            return
+            return app
         for screen, opening, closing in SCREENS:
             await pilot.press(*opening)
             await asyncio.sleep(0.7)
@@ -131,6 +147,7 @@ async def _take(folder: Path, model: Path, size: tuple[int, int]) -> None:
         await asyncio.sleep(6.0)
         save("practice")
         await pilot.press("escape")
+    return app
 
 
 def _pngs(folder: Path) -> None:
@@ -162,7 +179,7 @@ def main() -> None:
         (Path(home) / "cache").symlink_to(paths.cache_dir())  # kernels are compiled already
         os.environ["COLIBRI_TUI_HOME"] = home
         for size in SIZES:
-            asyncio.run(_take(folder, data / "demo", size))
+            asyncio.run(_take(folder, data / "demo", size)).join(PATIENCE_S)  # the engine saves what it learned
     if "--png" in sys.argv:
         _pngs(folder)
 
