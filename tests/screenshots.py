@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from html import unescape
 from pathlib import Path
 
@@ -103,8 +104,12 @@ async def _take(folder: Path, model: Path, size: tuple[int, int]) -> ColibriApp:
     def save(what: str) -> None:
         (folder / f"{what}-{name}.svg").write_text(tidy(app.export_screenshot(title="colibri-tui")))
 
-    def written() -> int:
-        return len(app.screen.transcript.last_answer())  # type: ignore[attr-defined]
+    def answer() -> str:
+        return app.screen.transcript.last_answer()  # type: ignore[attr-defined, no-any-return]
+
+    def is_longer(than: int, before: str) -> bool:
+        """Whether there is an answer of so many characters, other than the one before, or one that has ended."""
+        return link.state is LinkState.READY or (answer() != before and len(answer()) > than)
 
     async with app.run_test(size=size) as pilot:
         link = app.screen._engine  # type: ignore[attr-defined]
@@ -112,15 +117,14 @@ async def _take(folder: Path, model: Path, size: tuple[int, int]) -> ColibriApp:
         await pilot.press("ctrl+n")
         await pilot.press(*_keys("/temperature 0.3"), "enter")
         for prompt in PROMPTS:
+            before = answer()
             await pilot.press(*_keys(prompt), "enter")
             await _until(lambda: link.state is LinkState.BUSY, pilot)
             if prompt is PROMPTS[-1]:
-                await _until(
-                    lambda: written() > min(size[0] * size[1] // 8, 700) or link.state is LinkState.READY, pilot
-                )
+                await _until(partial(is_longer, min(size[0] * size[1] // 8, 700), before), pilot)
                 save("answering")
             # A small model may not find an end.
-            await _until(lambda: written() > LONG_ENOUGH or link.state is LinkState.READY, pilot)
+            await _until(partial(is_longer, LONG_ENOUGH, before), pilot)
             await pilot.press("escape")
             await _until(lambda: link.state is LinkState.READY, pilot)
         await asyncio.sleep(0.5)
