@@ -93,7 +93,7 @@ def _show(engine: Engine, limits: Limits, rows: Sequence[Row]) -> None:
         f"machine: memory {limits.memory / 1e9:.1f} GB/s, disk {limits.disk / 1e9:.2f} GB/s at "
         f"{limits.expert_bytes / MB:.2f} MB a read ({reads})\n"
     )
-    speed = _table("", "tokens", "cache", "tok/s", "range", "x bound", "hits", "MB/tok", "wasted", "device")
+    speed = _table("", "tokens", "cache", "tok/s", "range", "x bound", "hits", "MB/tok", "device")
     for row in rows:
         speed.add_row(
             *_case(row),
@@ -102,14 +102,12 @@ def _show(engine: Engine, limits: Limits, rows: Sequence[Row]) -> None:
             "" if row.bound is None else f"{row.seconds / row.bound:.2f}",
             f"{row.hit_rate:.0%}",
             f"{row.asked / MB:.1f}",
-            f"{row.wasted / row.asked:.0%}" if row.wasted else "",
             "" if row.device is None or not row.asked else f"{row.device / row.asked:.0%}",
         )
     console.print(speed)
     console.print(
-        "x bound: time a token over max(active bytes / memory rate, bytes needed / disk rate),\n"
-        "both rates measured beside each run.\n"
-        "wasted: share of the bytes read that was read on a guess and not used.\n"
+        "x bound: time a token over max(active bytes / memory rate, bytes needed / disk rate), rates measured\n"
+        "beside each run.\n"
         "device: share of the bytes read that came from the disk itself, the page cache served the rest.\n"
     )
     parts = list(rows[0].split)

@@ -13,7 +13,7 @@ import pytest
 from engine import Engine, EngineOptions
 from engine.experts.pairs import write_pairs
 from engine.experts.trace_reader import TraceReader
-from engine.model.build import Lossy
+from engine.options import Lossy
 from tests.oracle.answers import Expected
 from tests.oracle.cases import CASES
 from tests.oracle.checkpoints import write
