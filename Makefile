@@ -56,7 +56,7 @@ $(VENV)/bin/python:
 $(READY): pyproject.toml | $(VENV)/bin/python
 	@echo "installing colibri-tui into $(VENV) (once, about 300 MB)"
 	@$(BIN)/python -m pip install -q --upgrade pip
-	@$(BIN)/python -m pip install -q -e .
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install -q -e .
 	@touch $@
 
 $(DEV): $(READY) pyproject.toml
