@@ -48,11 +48,18 @@ class ChatTuning(ChatHabits):
         self._offered: set[tuple[str, str]] = set()  # profiles and models that practice was offered to
         self._offer: tuple[str, Actions] | None = None  # what is told once no answer is under way
 
-    @work(thread=True, exclusive=True, group="state")
     def remember(self) -> None:
         """Store what the next start of the program should find."""
+        if self.gone:
+            return
         folder = self.conductor.model.folder
-        state = State(str(folder) if folder else None, self.conductor.model.profile, layout=self.layout_state)
+        self._store_state(
+            State(str(folder) if folder else None, self.conductor.model.profile, layout=self.layout_state)
+        )
+
+    @work(thread=True, exclusive=True, group="state")
+    def _store_state(self, state: State) -> None:
+        """Write it, on a thread that asks no widget: by then they may be gone."""
         try:
             write_state(paths.state_path(), state)
         except EngineError as error:
