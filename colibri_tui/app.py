@@ -6,6 +6,7 @@ import asyncio
 import locale
 import math
 import os
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -42,6 +43,8 @@ from colibri_tui.settings_file import change_setting, written
 from colibri_tui.themes import DEFAULT_THEME, PLAIN_THEME, ColourTheme, load_themes, palette_for, stamp
 from engine.errors import EngineError
 
+SWITCH_SECONDS = 0.0005
+"""How long a thread that writes or reads files may keep a key waiting for the interpreter, instead of Python's 5 ms."""
 WATCH_SECONDS = 2.0
 """How often the settings and the person's theme files are looked at: two system calls a file."""
 
@@ -155,6 +158,7 @@ class ColibriApp(App[int], inherit_bindings=False):
     def on_mount(self) -> None:
         """Follow changes of the theme, and of the person's theme files."""
         self.set_keymap(self.keymap.for_textual())
+        sys.setswitchinterval(SWITCH_SECONDS)
         self.theme_changed_signal.subscribe(self, self._theme_changed)
         self.set_interval(WATCH_SECONDS, self._watch_theme_files)
         self.set_interval(WATCH_SECONDS, self._watch_settings)

@@ -105,8 +105,8 @@ class Conductor(Machine):
         """Begin a new conversation; what the engine knows of this one, also on disk, is wiped."""
         self._cut_short()
         row = self.session.conversation
-        if row is not None and row.done() and row.exception() is None:
-            self._keeper.forget(row.result())
+        if row is not None and row.number is not None:
+            self._keeper.forget(row.number)
         self.new()
 
     async def branch(self) -> None:
@@ -191,7 +191,7 @@ class Conductor(Machine):
         """A conversation was deleted; if it is this one, begin a new one."""
         self._keeper.forget(conversation)
         row = self.session.conversation
-        if row is not None and row.done() and row.exception() is None and row.result() == conversation:
+        if row is not None and row.number == conversation:
             self.new()
 
     def close(self, draft: str) -> None:

@@ -1,7 +1,7 @@
 """Writes conversations down as they happen, in a thread of its own: a slow disk never stops the keyboard.
 
-Orders are carried out one after the other. What an order makes, a conversation or a message, is known by a future of
-its row, so that a reply can be updated before the row that holds it exists. A failure is reported when it begins,
+Orders are carried out one after the other. What an order makes, a conversation or a message, is known by its row to
+come, so that a reply can be updated before the row that holds it exists. A failure is reported when it begins,
 not every second while it lasts.
 """
 
@@ -15,8 +15,42 @@ from colibri_tui.conversations import Conversations
 from colibri_tui.database import StoreError
 
 Result = TypeVar("Result")
-Row = Future[int]
-"""The row of a conversation or message that is being written."""
+
+
+class Row:
+    """The row of a conversation or message that is being written: its number, or why there is none.
+
+    A conversation keeps one for every message, so it takes as little memory as it can once the number is known.
+    """
+
+    __slots__ = ("_coming", "_number")
+
+    def __init__(self, coming: Future[int] | int) -> None:
+        self._number: int | None = None
+        self._coming: Future[int] | None = None
+        if isinstance(coming, int):
+            self._number = coming
+        else:
+            self._coming = coming
+            coming.add_done_callback(self._arrive)
+
+    def _arrive(self, coming: Future[int]) -> None:
+        if coming.exception() is None:
+            self._number = coming.result()
+            self._coming = None
+
+    @property
+    def number(self) -> int | None:
+        """The number; None if it is not known yet, or never will be."""
+        return self._number
+
+    def result(self) -> int:
+        """Wait for the number. Raises StoreError if there will be none."""
+        coming = self._coming  # first: it goes when the number is there
+        if self._number is not None:
+            return self._number
+        assert coming is not None
+        return coming.result()
 
 
 class Journal:
@@ -42,7 +76,7 @@ class Journal:
             self._store.result().hold(number)
             return number
 
-        return self._order(create)
+        return Row(self._order(create))
 
     def leave(self) -> None:
         """Be in no conversation: another copy of the program may go on with it."""
@@ -54,8 +88,10 @@ class Journal:
 
     def add(self, conversation: Row, role: str, content: str, status: str = "done", *, attachments: str = "") -> Row:
         """Append a message."""
-        return self._order(
-            lambda: self._store.result().add(conversation.result(), role, content, status, attachments=attachments)
+        return Row(
+            self._order(
+                lambda: self._store.result().add(conversation.result(), role, content, status, attachments=attachments)
+            )
         )
 
     def update(self, message: Row, **changes: Any) -> None:
@@ -103,6 +139,4 @@ class Journal:
 
 def known(row: int) -> Row:
     """Return a row that exists already, as orders take it."""
-    future: Row = Future()
-    future.set_result(row)
-    return future
+    return Row(row)

@@ -59,7 +59,7 @@ class Keeper:
         if self._held is None or conversation is None or self._arriving:
             return False
         model, row = self._held
-        return model == key and (row is conversation or _number(row) == _number(conversation) is not None)
+        return model == key and (row is conversation or row.number == conversation.number is not None)
 
     def leave(self, *, restarts: bool = False) -> None:
         """Keep what the engine holds; if only the engine restarts, whatever space that takes for the moment."""
@@ -79,7 +79,7 @@ class Keeper:
 
     def forget(self, conversation: int) -> None:
         """Remove what is kept of a conversation with any model, and what the engine holds of it."""
-        if self._held is not None and _number(self._held[1]) == conversation:
+        if self._held is not None and self._held[1].number == conversation:
             self._held = None
             self._link.between_turns(Forget())
         self._wiped.update(folder / f"{conversation}.state" for folder in _folders(self._folder))
@@ -109,13 +109,8 @@ class Keeper:
 
     def _path(self, key: str, conversation: Row) -> Path | None:
         """Where a conversation is kept; None while it has no number yet."""
-        number = _number(conversation)
+        number = conversation.number
         return None if number is None else self._folder / key / f"{number}.state"
-
-
-def _number(conversation: Row) -> int | None:
-    done = conversation.done() and conversation.exception() is None
-    return conversation.result() if done else None
 
 
 def _folders(folder: Path) -> list[Path]:

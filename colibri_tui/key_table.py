@@ -206,7 +206,7 @@ KEYS: Final[tuple[Key, ...]] = (
     ),
     *_of(
         "replay",
-        ("play", "space", "Play or stop"),
+        ("play", "space", "Play or stop", "Play"),
         ("back", "left", "Back"),
         ("on", "right", "On"),
         ("ten_back", "shift+left", "Ten back"),
@@ -215,6 +215,14 @@ KEYS: Final[tuple[Key, ...]] = (
         ("last", "end", "Last"),
         ("slower", "minus", "Slower"),
         ("faster", "plus", "Faster"),
+        ("more_slots", "up", "Simulate a larger cache: a slot more in every layer", "More slots"),
+        ("fewer_slots", "down", "Simulate a smaller cache", "Fewer"),
+        ("ten_slots_more", "shift+up", "Ten slots more"),
+        ("ten_slots_fewer", "shift+down", "Ten slots fewer"),
+        ("policy", "p", "Simulate the next policy", "Policy"),
+        ("policy_before", "P", "The policy before"),
+        ("pins", "i", "With the present pins, or without", "Pins"),
+        ("view", "t", "Heat, or where experts lie", "Heat"),
         ("order", "o", "Order"),
     ),
     *_of(

@@ -1,23 +1,123 @@
-"""A recorded trace, token by token: where one stands, and what was used until then. Knows no screen."""
+"""A recorded trace, token by token: where one stands, what was used until then, and what a cache would have held.
+
+Knows no screen. A trace holds only whom tokens chose; where those experts lay is simulated (see `replay_host`).
+"""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from colibri_tui.telemetry import Reads, Sample
+from colibri_tui.telemetry import Reads, Sample, resident_share
 from engine.board import Phase, Tier
-from engine.errors import EngineError
-from engine.events import Hits
+from engine.events import Hits, Ready
+from engine.options import KNOB, EngineOptions
 
 _AT_ONCE = 4096
 """Frames that are counted together."""
+
+OPTIMUM: Final = "min"
+"""Stands for Belady's optimum, which knows the future, among the policies."""
+POLICIES: Final = ("auto", *KNOB["policy"].choices, OPTIMUM)
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What is simulated: a cache of `cap` slots in every layer, empty at first, and pinned experts beside it.
+
+    pinned: (layer, expert), layers by the model's numbers.
+    """
+
+    policy: str
+    cap: int
+    pinned: tuple[tuple[int, int], ...] = ()
+
+
+def present(ready: Ready, options: EngineOptions, sample: Sample) -> Placement:
+    """Return what the loaded model's engine does now."""
+    rows, experts = np.nonzero(sample.tier == Tier.PIN)
+    pinned = [(sample.layers[row], expert) for row, expert in zip(rows.tolist(), experts.tolist(), strict=True)]
+    return Placement(options.policy or POLICIES[0], ready.plan.cap, tuple(pinned))
+
+
+class Simulation:
+    """Which experts a placement would have held at each token; see `replay_host` for the arrays.
+
+    changes int32 [changes]: cells (layer * experts + expert) that came or left, token by token: each turns what was
+    before into its contrary. ends int64 [tokens + 1]: whose are where. counts uint16 [tokens, layers, 3]: look-ups
+    that found pins, the cache, nothing. decode bool [tokens]: whether a token was a forward of its own.
+    """
+
+    def __init__(
+        self,
+        placement: Placement,
+        pinned: Flags,
+        changes: npt.NDArray[np.int32],
+        ends: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.uint16],
+        decode: Flags,
+    ) -> None:
+        self.placement, self.pinned = placement, pinned
+        self._changes, self._ends, self._counts, self._decode = changes, ends, counts, decode
+        self._held = pinned.copy()
+        self.position = 0
+        self._sums = np.zeros((2, len(pinned), 3), np.int64)
+
+    def seek(self, position: int) -> None:
+        """Go to a token, on or back."""
+        first, last = sorted((position, self.position))
+        sign = 1 if position > self.position else -1
+        for begin in range(first, last, _AT_ONCE):
+            end = min(begin + _AT_ONCE, last)
+            self._held ^= self._changed(begin, end) % 2 == 1
+            counts, decode = self._counts[begin:end], self._decode[begin:end]
+            for place, chosen in enumerate((decode, ~decode)):
+                self._sums[place] += sign * counts[chosen].sum(axis=0, dtype=np.int64)
+        self.position = position
+
+    def _changed(self, begin: int, end: int) -> npt.NDArray[np.intp]:
+        """How often each expert came or left meanwhile, [layers, experts]."""
+        cells = self._changes[self._ends[begin] : self._ends[end]]
+        times: npt.NDArray[np.intp] = np.bincount(cells, minlength=self._held.size).reshape(self._held.shape)
+        return times
+
+    @property
+    def found(self) -> npt.NDArray[np.int64]:
+        """Look-ups until now that found pins, the cache, nothing, [layers, 3]."""
+        both: npt.NDArray[np.int64] = self._sums.sum(axis=0)
+        return both
+
+    @property
+    def decode(self) -> Hits:
+        """Those of the answers."""
+        return Hits(*self._sums[0].sum(axis=0).tolist())
+
+    @property
+    def prefill(self) -> Hits:
+        """Those of the prompts."""
+        return Hits(*self._sums[1].sum(axis=0).tolist())
+
+    @property
+    def newest(self) -> Hits:
+        """Those of the newest token."""
+        if not self.position:
+            return Hits()
+        return Hits(*self._counts[self.position - 1].sum(axis=0, dtype=np.int64).tolist())
+
+    def tier(self, fired: Flags) -> npt.NDArray[np.uint8]:
+        """Where every expert lies now, or in the case of those that the newest token chose, where it found them."""
+        held = self._held
+        if self.position:
+            before = held ^ (self._changed(self.position - 1, self.position) % 2 == 1)
+            held = np.where(fired, before, held)
+        tier = np.where(held, np.uint8(Tier.CACHE), np.uint8(Tier.DISK))
+        tier[self.pinned] = Tier.PIN
+        return tier
 
 
 class Replay:
@@ -27,6 +127,7 @@ class Replay:
         self._frames, self.layers, self.experts = frames, layers, experts
         self._heat = np.zeros((len(layers), experts), np.int64)
         self.position = 0
+        self.simulation: Simulation | None = None
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -39,6 +140,13 @@ class Replay:
         else:
             self._count(position, self.position, -1)
         self.position = position
+        if self.simulation is not None:
+            self.simulation.seek(position)
+
+    def take(self, simulation: Simulation) -> None:
+        """Show what this one holds from now on."""
+        simulation.seek(self.position)
+        self.simulation = simulation
 
     def _count(self, first: int, last: int, sign: int) -> None:
         flat = self._heat.ravel()
@@ -48,22 +156,27 @@ class Replay:
             flat += sign * np.bincount(cells[ids >= 0], minlength=flat.size)
 
     def sample(self) -> Sample:
-        """Return it as the atlas takes it: heat so far, and the newest token's experts fired."""
+        """Return it as the atlas takes it: heat so far, the newest token's experts fired, and what is simulated."""
         fired = np.zeros(self._heat.shape, np.bool_)
         if self.position:
             ids = self._frames[self.position - 1]
             layers, places = np.nonzero(ids >= 0)
             fired[layers, ids[layers, places]] = True
-        nothing = Reads(Hits(), Hits(), 0)
+        heat, nothing = self._heat.astype(np.uint32), Reads(Hits(), Hits(), 0)
+        tier = np.full(heat.shape, Tier.DISK, np.uint8)
+        resident, found = np.full(len(self.layers), np.nan), np.zeros((len(self.layers), 3), np.int64)
+        if self.simulation is not None:
+            tier, found = self.simulation.tier(fired), self.simulation.found
+            resident = resident_share(heat, tier)
         return Sample(
             layers=self.layers,
-            heat=self._heat.astype(np.uint32),
-            tier=np.full(self._heat.shape, Tier.DISK, np.uint8),
+            heat=heat,
+            tier=tier,
             fired=fired,
-            resident=np.full(len(self.layers), np.nan),
-            found=np.zeros((len(self.layers), 3), np.int64),
+            resident=resident,
+            found=found,
             clock=self.position,
-            last_use=np.zeros(self._heat.shape, np.uint32),
+            last_use=np.zeros(heat.shape, np.uint32),
             evictions=0,
             phase=Phase.IDLE,
             layer=0,
@@ -75,32 +188,3 @@ class Replay:
             turn=nothing,
             ever=nothing,
         )
-
-
-def read_trace(trace: Path, frames: Path, progress: Callable[[int, int], None]) -> Replay:
-    """Turn a trace into a replay; `frames` is where its frames are kept. Blocks, so call it in a thread.
-
-    progress: told of bytes read and bytes in all. Raises EngineError when it is no trace.
-    """
-    command = [sys.executable, "-m", "colibri_tui.replay_host", str(trace.absolute()), str(frames)]
-    said: dict[str, object] = {}
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=_home()
-    ) as child:
-        assert child.stdout is not None
-        for line in child.stdout:
-            said = json.loads(line)
-            if isinstance(said.get("done"), int) and isinstance(said.get("size"), int):
-                progress(int(str(said["done"])), int(str(said["size"])))
-    match said:
-        case {"error": str(text)}:
-            raise EngineError(text)
-        case {"tokens": int(tokens), "layers": list(layers), "experts": int(experts), "width": int(width)} if tokens:
-            shape = (tokens, len(layers), width)
-            return Replay(np.memmap(frames, np.int16, "r", shape=shape), tuple(layers), experts)
-    raise EngineError(f"{trace}: the trace could not be read; try `colibri-tui trace stats` on it")
-
-
-def _home() -> Path:
-    """Where `-m colibri_tui...` finds this very program."""
-    return Path(__file__).parent.parent

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Any, Literal
 
 from colibri_tui import attachments, chat_settings
@@ -43,16 +44,19 @@ class Prompt:
 
 @dataclass(slots=True)
 class Said:
-    """A message. status: one of the words above, `GROWING` or `INTERRUPTED`. files: what goes along with a prompt."""
+    """A message. status: one of the words above, `GROWING` or `INTERRUPTED`. files: what goes along with a prompt.
+
+    tokens: how many the conversation had after this answer; None if that was not measured.
+    """
 
     role: str
     content: str
     row: Row
     status: str = DONE
     note: str = ""
-    stats: dict[str, Any] | None = None
     files: tuple[Attachment, ...] = ()
     thought: Thought = NO_THOUGHT
+    tokens: int | None = None
 
 
 @dataclass(slots=True)
@@ -102,7 +106,16 @@ class Session:
         self.conversation = known(conversation)
         self.settings = chat_settings.load(settings)
         self.messages = [
-            Said(m.role, m.content, known(m.id), m.status, m.note, m.stats, attachments.load(m.attachments), m.thought)
+            Said(
+                m.role,
+                m.content,
+                known(m.id),
+                m.status,
+                m.note,
+                attachments.load(m.attachments),
+                m.thought,
+                _tokens(m.stats),
+            )
             for m in stored
             if m.status not in (WITHDRAWN, REPLACED)
         ]
@@ -115,9 +128,7 @@ class Session:
         """How many tokens the conversation had after its last answer; None if that was not measured."""
         if not self.messages:
             return 0
-        stats = next((said.stats for said in reversed(self.messages) if said.role == "assistant"), None) or {}
-        read, written = stats.get("prompt_tokens"), stats.get("tokens")
-        return read + written if isinstance(read, int) and isinstance(written, int) else None
+        return next((said.tokens for said in reversed(self.messages) if said.role == "assistant"), None)
 
     # Prompts
 
@@ -242,7 +253,8 @@ class Session:
             raise ValueError("a turn without a reply is withdrawn, not finished")
         if running.thinking is not None:
             reply.thought = reply.thought.grown("", self._now() - running.thinking, 0)
-        reply.content, reply.status, reply.note, reply.stats = running.content, status, note, stats
+        reply.content = intern(running.content)  # the screen keeps the same text: one copy is enough
+        reply.status, reply.note, reply.tokens = status, note, _tokens(stats)
         self._journal.update(
             reply.row, content=reply.content, status=status, note=note, stats=stats, thought=reply.thought
         )
@@ -269,3 +281,9 @@ class Session:
         if self.running is None:
             raise ValueError("no turn is under way")
         return self.running
+
+
+def _tokens(stats: dict[str, Any] | None) -> int | None:
+    """Return how many tokens a conversation had after an answer with these figures."""
+    read, written = (stats or {}).get("prompt_tokens"), (stats or {}).get("tokens")
+    return read + written if isinstance(read, int) and isinstance(written, int) else None

@@ -5,31 +5,29 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 from textual import on, work
 from textual.getters import query_one
-from textual.screen import Screen
 from textual.timer import Timer
 
 from colibri_tui import engine_link as link
 from colibri_tui.conductor import Conductor
 from colibri_tui.experts_known import Known, read_known
 from colibri_tui.keys_first import hold
-from colibri_tui.lab_data import MATRIX_NAME
-from colibri_tui.profiles import list_profiles, usage_path
-from colibri_tui.render.clean import clean
+from colibri_tui.profiles import usage_path
 from colibri_tui.render.looks import Looks
 from colibri_tui.scene import History, Scene
 from colibri_tui.screens.panes import PanesScreen
+from colibri_tui.screens.studies import Studies
 from colibri_tui.telemetry import Reads, Sample, reads_of
 from colibri_tui.widgets.hud import Hud
 from colibri_tui.widgets.pane_column import PaneColumn
 from colibri_tui.widgets.panes import HIDDEN_AT_FIRST, PANE
+from colibri_tui.widgets.panes.atlas_pane import AtlasPane
+from colibri_tui.widgets.panes.pane import Pane
 from colibri_tui.widgets.status_line import StatusLine
-from engine.errors import EngineError
-from engine.events import MemoryCurve, Turn
-from engine.turn_log import log_path
+from engine.events import Turn
 
 FRAME_SECONDS: Final = 0.1
 REMOTE_FRAME_SECONDS: Final = 0.5
@@ -40,6 +38,11 @@ FIGURES_SECONDS: Final = 0.5
 """Figures are renewed so often: more often they could not be read."""
 LEAST_SHARES: Final = 3
 """Between two frames of the map one share of the panes with figures is drawn: a key never waits for all of them."""
+SETTLE_SECONDS: Final = 0.03
+"""After an answer every pane is drawn once more, one of them every so often, for the same reason."""
+KNOWN_SECONDS: Final = 1.0
+"""So long after an answer the profiles' histories are read anew, unless another one has begun: there is enough to do
+when an answer ends."""
 
 
 def shares(frame: float) -> int:
@@ -55,25 +58,7 @@ def frame_seconds(*, calm: bool = False) -> float:
     return REMOTE_FRAME_SECONDS if remote else FRAME_SECONDS
 
 
-@runtime_checkable
-class CurveScreen(Protocol):
-    """A screen that shows what the engine drew."""
-
-    def show_curve(self, curve: MemoryCurve) -> None:
-        """Show it."""
-
-
-def two_profiles(text: str) -> tuple[str, str]:
-    """Return the two profiles that a text names; names may have spaces. Raises EngineError for any other text."""
-    names = list_profiles()
-    for first in sorted(names, key=len, reverse=True):
-        second = text.strip().removeprefix(f"{first} ").strip()
-        if text.strip().startswith(f"{first} ") and second in names:
-            return first, second
-    raise EngineError(f"/compare A B takes two profiles of {', '.join(names)}")
-
-
-class EngineView(Screen[None]):
+class EngineView(Studies):
     """Samples the board while an answer runs, and draws it. Whoever derives from this composes the widgets."""
 
     conductor: Conductor
@@ -87,6 +72,10 @@ class EngineView(Screen[None]):
         self._frame_seconds = frame_seconds()
         self._ticker: Timer | None = None
         self._beats = 0
+        self._settler: Timer | None = None
+        self._reader: Timer | None = None
+        self._unsettled: list[Pane] = []  # panes that still show the answer under way
+        self._resort = False  # the map was not drawn between two answers
         self._figures: Scene | None = None  # what all shares are drawn from
         self._sample: Sample | None = None
         self._reads: Reads | None = None  # of the turn that runs or ran last
@@ -113,6 +102,8 @@ class EngineView(Screen[None]):
         """Draw the board from now on."""
         self._beats = 0
         self.side.selection.token = None
+        self._resort = any(pane.NAME == AtlasPane.NAME for pane in self._unsettled)
+        self._stop_settling()
         if self._ticker is None:
             self._ticker = self.set_interval(self._frame_seconds / 2, self._beat)
 
@@ -126,8 +117,15 @@ class EngineView(Screen[None]):
         self._sample = telemetry.sample(live=False) if telemetry else None
         if self._sample is not None:
             self._reads = reads_of(turn, self._sample.turn) if turn else self._sample.turn
-        self.draw_sample(settled=True)
-        self._read_known()
+        self._figures = self._scene()
+        self._stop_settling()
+        if self._figures is not None:
+            self._unsettled = self.side.seen()
+            self._settler = self.set_interval(SETTLE_SECONDS, self._settle)
+            self.hud.show(self._figures.sample, self._figures.reads, settled=True)
+        if self._reader is not None:
+            self._reader.stop()
+        self._reader = self.set_timer(KNOWN_SECONDS, self._read_known_in_peace)
 
     def model_changed(self) -> None:
         """Draw the new model's board, or nothing."""
@@ -162,6 +160,21 @@ class EngineView(Screen[None]):
         else:
             self._draw_frame(renew=frame % number == 0)
 
+    def _settle(self) -> None:
+        """Draw the next pane as it is after the answer; later, when a key has just come."""
+        if hold(self.app) or self._figures is None or self.gone:
+            return
+        if self._unsettled:
+            self.side.draw_one(self._unsettled.pop(0), self._figures)
+        if not self._unsettled:
+            self._stop_settling()
+
+    def _stop_settling(self) -> None:
+        self._unsettled = []
+        if self._settler is not None:
+            self._settler.stop()
+            self._settler = None
+
     def _draw_frame(self, *, renew: bool) -> None:
         """Sample the board and draw the map; renew: the figures that follow are this sample's."""
         telemetry = self.conductor.model.telemetry
@@ -171,7 +184,8 @@ class EngineView(Screen[None]):
         self._reads = self._sample.turn
         if (scene := self._scene()) is not None:
             self._figures = scene if renew else self._figures
-            self.side.draw_atlas(scene)
+            self.side.draw_atlas(scene, settled=self._resort)
+            self._resort = False
             self.hud.show(self._sample, self._reads)
 
     def _draw_share(self, share: int, number: int) -> None:
@@ -193,6 +207,8 @@ class EngineView(Screen[None]):
 
     def draw_sample(self, *, settled: bool = False) -> None:
         """Draw all of what was sampled last; settled: see `Atlas.show`."""
+        settled = settled or bool(self._unsettled)
+        self._stop_settling()
         if (scene := self._scene()) is not None:
             self.side.draw(scene, settled=settled)
             self.hud.show(scene.sample, scene.reads, settled=settled)
@@ -215,56 +231,11 @@ class EngineView(Screen[None]):
     def _note_swap(self, message: link.EngineRepin) -> None:
         self._history.swaps.append((self._history.answers + 1, message.swap))
 
-    # Screens of their own
-
-    def action_replay(self, file: str = "") -> None:
-        """Play a recorded trace."""
-        from colibri_tui.screens.replay import ReplayScreen
-
-        path = Path(file.strip()).expanduser()
-        if path.is_file():
-            self.app.push_screen(ReplayScreen(path, self._looks, self._frame_seconds))
-        else:
-            self.notify(f"{clean(file)}: there is no such file; --route-trace FILE records one", severity="warning",
-                        markup=False)  # fmt: skip
-
-    def action_compare(self, names: str = "") -> None:
-        """Compare two profiles of this model."""
-        from colibri_tui.screens.compare import CompareScreen
-
-        model, sample = self.conductor.model, self._sample
-        try:
-            first, second = two_profiles(names)
-        except EngineError as error:
-            self.notify(str(error), severity="warning", markup=False)
-            return
-        if model.ready is None or sample is None:
-            self.notify("Load a model first: profiles are compared for one model", severity="warning")
-            return
-        self.app.push_screen(CompareScreen((first, second), model.key, sample, model.ready.layers, self._looks))
-
-    def action_lab(self) -> None:
-        """Open the lab."""
-        from colibri_tui.screens.lab import LabScreen  # its plots are loaded when they are wanted
-
-        model = self.conductor.model
-        history = usage_path(model.profile, model.key) if model.key else None
-        self.app.push_screen(
-            LabScreen(
-                self._looks,
-                self.conductor.draw_curve,
-                log_path(history) if history else None,
-                history.with_name(MATRIX_NAME) if history else None,
-            )
-        )
-
-    @on(link.EngineCurve)
-    def _hear_curve(self, message: link.EngineCurve) -> None:
-        for screen in self.app.screen_stack:
-            if isinstance(screen, CurveScreen):
-                screen.show_curve(message.curve)
-
     # What other profiles know
+
+    def _read_known_in_peace(self) -> None:
+        if self._ticker is None and not self.gone:
+            self._read_known()
 
     @work(thread=True, exclusive=True, group="known")
     def _read_known(self) -> None:

@@ -139,18 +139,23 @@ class PaneColumn(Container):
             for pane in self.seen():
                 pane.draw(scene, settled=settled)
 
-    def draw_atlas(self, scene: Scene) -> None:
+    def draw_atlas(self, scene: Scene, *, settled: bool = False) -> None:
         """Draw a scene on the map only, which moves faster than one can read."""
         if self._take(scene):
             for pane in self.seen():
                 if pane.NAME == AtlasPane.NAME:
-                    pane.draw(scene)
+                    pane.draw(scene, settled=settled)
 
     def draw_share(self, scene: Scene, share: int, shares: int) -> None:
         """Draw a scene, which need not be the newest, on one of so many shares of the others."""
         if self.display:
             for pane in [pane for pane in self.seen() if pane.NAME != AtlasPane.NAME][share::shares]:
                 pane.draw(scene)
+
+    def draw_one(self, pane: Pane, scene: Scene) -> None:
+        """Draw what there is when an answer has ended on one pane, if it is seen."""
+        if self._take(scene) and pane.placed:
+            pane.draw(scene, settled=True)
 
     def _take(self, scene: Scene) -> bool:
         """Take note of the newest scene; return whether anybody sees it."""

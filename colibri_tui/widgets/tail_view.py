@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from sys import intern
 from time import perf_counter
 from typing import Final
 
@@ -113,7 +114,7 @@ class TailView(MessageView):
             self._draw(whole=True)
             first = stream.finish() if self._drawn else 0
             self._stream = None
-            self.message = replace(self.message, content=stream.source, status=status, note=note)
+            self.message = replace(self.message, content=intern(stream.source), status=status, note=note)
             self._answer = [*stream.blocks, *note_blocks(status, note)]
             if self.reasoning is not None:
                 first = min(self.reasoning.end(self.message.thought), len(self.reasoning.blocks) + first)

@@ -9,14 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .policies import POLICIES
-from .simulator import NOTHING, Outcome, optimum_parts, replay_parts
+from .simulator import NOTHING, OPTIMUM, Outcome, optimum_parts, replay_parts
 from .trace_reader import LayerTrace
 
 SHARES = (1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4, 7 / 8, 1.0)
 """Sizes that are tried, in shares of a layer's experts; the present one is added."""
-
-OPTIMUM = "min"
-"""Belady's optimum among the policies."""
 
 WORK = 12_000_000
 """Steps of the slowest policy, one for each token, layer, size and expert: a few seconds."""

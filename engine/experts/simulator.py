@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from .policies import POLICIES, make_state, note, settle  # before numba: this decides where compiled code is kept
 from .policies.state import ORDER
-from .trace_reader import LayerTrace, near_of
+from .trace_reader import Ids, Ints, LayerTrace, near_of
 
 from numba import njit  # isort: skip
 
@@ -50,6 +50,26 @@ class Outcome(NamedTuple):
 
 NOTHING = Outcome(0, 0, 0, 0)
 
+OPTIMUM = "min"
+"""Belady's optimum among the policies."""
+
+MISS, HIT, AGAIN = 0, 1, 2
+"""What a look-up is: AGAIN stands for an expert that the forward has needed before, which counts for nothing."""
+
+
+class Steps(NamedTuple):
+    """A replay look-up by look-up: what is held at any moment follows from it.
+
+    outcome: what is counted. found: uint8 [ids of the trace], MISS, HIT or AGAIN; who is missed is held from then on.
+    left: int32, who left when a forward was over, one forward after the other; ends: int64 [forwards + 1], whose are
+    where in it.
+    """
+
+    outcome: Outcome
+    found: npt.NDArray[np.uint8]
+    left: Ids
+    ends: Ints
+
 
 def replay(
     trace: LayerTrace,
@@ -65,6 +85,22 @@ def replay(
     return replay_parts(trace, policy, cap, [len(trace.calls) - 1], pinned, warm)[0]
 
 
+def replay_steps(trace: LayerTrace, policy: str, cap: int, pinned: npt.NDArray[np.bool_] | None = None) -> Steps:
+    """Like `replay`, telling what became of every look-up; `policy` may be OPTIMUM."""
+    steps = _no_steps(len(trace.ids), len(trace.calls))
+    end = [len(trace.calls) - 1]
+    if policy == OPTIMUM:
+        outcome = _optimum_counts(trace, cap, end, pinned, steps)[0]
+    else:
+        outcome = _replay_counts(trace, policy, cap, end, pinned, (), steps)[0]
+    return steps._replace(outcome=outcome, left=steps.left[: steps.ends[-1]])
+
+
+def _no_steps(ids: int = 0, calls: int = 0) -> Steps:
+    """Room for the steps of a trace; without any, none are noted."""
+    return Steps(NOTHING, np.full(ids, AGAIN, np.uint8), np.empty(ids, np.int32), np.zeros(calls, np.int64))
+
+
 def replay_parts(
     trace: LayerTrace,
     policy: str,
@@ -74,6 +110,18 @@ def replay_parts(
     warm: Sequence[int] = (),
 ) -> list[Outcome]:
     """Like `replay`, counting apart the forwards up to each of `ends` (ascending), such as the turns of a session."""
+    return _replay_counts(trace, policy, cap, ends, pinned, warm, _no_steps())
+
+
+def _replay_counts(
+    trace: LayerTrace,
+    policy: str,
+    cap: int,
+    ends: Sequence[int],
+    pinned: npt.NDArray[np.bool_] | None,
+    warm: Sequence[int],
+    steps: Steps,
+) -> list[Outcome]:
     if pinned is None:
         pinned = np.zeros(trace.experts, np.bool_)
     counts = np.zeros((len(ends), 4), np.int64)
@@ -84,7 +132,7 @@ def replay_parts(
     near = near_of(trace if policy == "auto" else trace._replace(before=()))
     _replay(
         POLICIES[policy], state, trace.calls, trace.rows, trace.ids, near, held, pinned, cap,
-        np.asarray(ends, np.int64), counts,
+        np.asarray(ends, np.int64), counts, steps.found, steps.left, steps.ends,
     )  # fmt: skip
     return [Outcome(*part) for part in counts.tolist()]
 
@@ -98,10 +146,19 @@ def optimum_parts(
     trace: LayerTrace, cap: int, ends: Sequence[int], pinned: npt.NDArray[np.bool_] | None = None
 ) -> list[Outcome]:
     """Like `optimum`, counting apart the forwards up to each of `ends`; `pinned` experts are in memory throughout."""
+    return _optimum_counts(trace, cap, ends, pinned, _no_steps())
+
+
+def _optimum_counts(
+    trace: LayerTrace, cap: int, ends: Sequence[int], pinned: npt.NDArray[np.bool_] | None, steps: Steps
+) -> list[Outcome]:
     if pinned is None:
         pinned = np.zeros(trace.experts, np.bool_)
     counts = np.zeros((len(ends), 4), np.int64)
-    _optimum(trace.calls, trace.rows, trace.ids, pinned, cap, np.asarray(ends, np.int64), counts)
+    _optimum(
+        trace.calls, trace.rows, trace.ids, pinned, cap, np.asarray(ends, np.int64), counts,
+        steps.found, steps.left, steps.ends,
+    )  # fmt: skip
     return [Outcome(*part) for part in counts.tolist()]
 
 
@@ -114,9 +171,9 @@ def gap_share(outcome: Outcome, lru: Outcome, best: Outcome) -> float | None:
 def replay_all(
     layers: Mapping[int, LayerTrace], policies: Sequence[str], caps: Sequence[int]
 ) -> dict[tuple[int, str, int], Outcome]:
-    """Replay every layer with every policy ("min" is the optimum) and size: (layer, policy, cap) -> outcome."""
+    """Replay every layer with every policy (OPTIMUM among them) and size: (layer, policy, cap) -> outcome."""
     return {
-        (layer, policy, cap): optimum(trace, cap) if policy == "min" else replay(trace, policy, cap)
+        (layer, policy, cap): optimum(trace, cap) if policy == OPTIMUM else replay(trace, policy, cap)
         for layer, trace in layers.items()
         for policy in policies
         for cap in caps
@@ -143,8 +200,12 @@ def _replay(
     cap: int,
     ends: Any,
     counts: Any,
+    found: Any,
+    left: Any,
+    left_ends: Any,
 ) -> None:
     needed, part = np.zeros(len(pinned), np.bool_), 0
+    noted, before, gone = len(found) > 0, held.copy(), 0
     for call in range(ends[-1]):
         while call == ends[part]:
             part += 1
@@ -152,18 +213,39 @@ def _replay(
         wanted = hits = 0
         for row in range(calls[call], calls[call + 1]):
             chosen = ids[rows[row] : rows[row + 1]]
-            for e in chosen:
+            for i, e in enumerate(chosen):
                 if not needed[e]:
                     needed[e] = True
                     wanted += 1
                     hits += held[e]
+                    if noted:
+                        found[rows[row] + i] = held[e]
             note(policy, s, chosen, near[row], held)
+        if noted:
+            before[:] = held
         settle(policy, s, held, needed, pinned, cap)
+        if noted:
+            for e in range(len(held)):
+                if before[e] and not held[e]:
+                    left[gone] = e
+                    gone += 1
+            left_ends[call + 1] = gone
         _count(counts[part], calls[call], calls[call + 1], hits, wanted)
 
 
 @njit(cache=True, nogil=True)
-def _optimum(calls: Any, rows: Any, ids: Any, pinned: Any, cap: int, ends: Any, counts: Any) -> None:
+def _optimum(
+    calls: Any,
+    rows: Any,
+    ids: Any,
+    pinned: Any,
+    cap: int,
+    ends: Any,
+    counts: Any,
+    found: Any,
+    left: Any,
+    left_ends: Any,
+) -> None:
     experts, never = len(pinned), len(calls)
     coming, following = np.full(experts, never, np.int64), np.empty(len(ids), np.int64)
     for call in range(len(calls) - 2, -1, -1):
@@ -172,7 +254,8 @@ def _optimum(calls: Any, rows: Any, ids: Any, pinned: Any, cap: int, ends: Any, 
         for i in range(rows[calls[call]], rows[calls[call + 1]]):
             coming[ids[i]] = call
     held, needed = pinned.copy(), np.zeros(experts, np.bool_)
-    size = part = 0
+    size = part = gone = 0
+    noted = len(found) > 0
     for call in range(ends[-1]):
         while call == ends[part]:
             part += 1
@@ -185,6 +268,8 @@ def _optimum(calls: Any, rows: Any, ids: Any, pinned: Any, cap: int, ends: Any, 
                 needed[e] = True
                 wanted += 1
                 hits += held[e]
+                if noted:
+                    found[i] = held[e]
                 size += not held[e]
                 held[e] = True
         while size > cap:
@@ -194,4 +279,9 @@ def _optimum(calls: Any, rows: Any, ids: Any, pinned: Any, cap: int, ends: Any, 
                     last = e
             held[last] = False
             size -= 1
+            if noted:
+                left[gone] = last
+                gone += 1
+        if noted:
+            left_ends[call + 1] = gone
         _count(counts[part], calls[call], calls[call + 1], hits, wanted)

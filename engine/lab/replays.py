@@ -9,11 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..experts.pins import Expert, pin_slots
-from ..experts.simulator import NOTHING, Outcome, optimum_parts, replay_parts
+from ..experts.simulator import NOTHING, OPTIMUM, Outcome, optimum_parts, replay_parts
 from .recording import Recording
-
-OPTIMUM = "min"
-"""Belady's optimum among the policies."""
 
 
 @dataclass(frozen=True, slots=True)

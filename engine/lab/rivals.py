@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..experts.curve import choose_caps
-from ..experts.simulator import NOTHING, Outcome, gap_share
+from ..experts.simulator import NOTHING, OPTIMUM, Outcome, gap_share
 from .recording import Recording
-from .replays import OPTIMUM, Figures, Room, Setting, figures_of, turns_of
+from .replays import Figures, Room, Setting, figures_of, turns_of
 
 LOSS = 0.001
 """A hit rate lower than LRU's by less than a tenth of a point is no loss."""

@@ -69,7 +69,9 @@ class TestATurn:
         stage.conductor.submit("hello")
         stage.text("hi")
         stage.done()
-        assert stage.conductor.session.messages[-1].stats["hits"] == {"pin": 1, "cache": 1, "disk": 1}
+        row = stage.conductor.session.messages[-1].row.result()
+        kept = stage.journal.ask(lambda store: store.messages(stage.conductor.session.conversation.result())).result()
+        assert {message.id: message for message in kept}[row].stats["hits"] == {"pin": 1, "cache": 1, "disk": 1}
 
     def test_an_answer_without_a_word_is_said_to_be_one(self, stage):
         stage.conductor.submit("hello")

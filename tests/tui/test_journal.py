@@ -43,7 +43,7 @@ def test_orders_return_at_once_and_keep_their_order(tmp_path, reports):
     conversation = journal.create("model", "default")
     row = journal.add(conversation, "user", "one")
     journal.update(row, content="two")
-    assert not row.done()
+    assert row.number is None
     gate.set()
     journal.close()
     store = Conversations(tmp_path / "c.db")
@@ -70,7 +70,8 @@ def test_a_store_that_cannot_be_opened_is_told_and_the_rest_goes_on(reports):
     with pytest.raises(StoreError):
         journal.ask(lambda store: store.list()).result()
     journal.close()
-    assert isinstance(row.exception(), StoreError)
+    with pytest.raises(StoreError):
+        row.result()
     assert reports == ["conversations are not being saved: no room"]
 
 
@@ -95,3 +96,17 @@ def test_what_comes_after_the_end_fails_quietly(tmp_path, reports):
     with pytest.raises(StoreError, match="program ends"):
         journal.ask(lambda store: store.list()).result()
     assert reports == []
+
+
+def test_a_row_keeps_only_its_number_once_it_is_known(tmp_path):
+    journal = Journal(lambda: Conversations(tmp_path / "c.db"), lambda line: None)
+    conversation = journal.create("model", "default")
+    message = journal.add(conversation, "user", "hello")
+    assert journal.ask(lambda store: store.messages(conversation.result())).result()[0].id == message.result()
+    assert (conversation.number, message.number) == (conversation.result(), message.result())
+    assert message._coming is None
+    journal.close()
+    late = journal.add(conversation, "user", "too late")
+    assert late.number is None
+    with pytest.raises(StoreError):
+        late.result()

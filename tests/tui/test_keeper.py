@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -97,7 +98,7 @@ def test_without_an_engine_it_is_tried_again_later(desk: Desk) -> None:
 
 
 def test_a_conversation_that_has_no_number_yet_is_not_kept(desk: Desk) -> None:
-    desk.keeper.began("model", Row())
+    desk.keeper.began("model", Row(Future()))
     desk.keeper.leave()
     assert desk.asked == []
 

@@ -11,7 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.experts.policies import POLICIES
-from engine.experts.simulator import Outcome, gap_share, optimum, replay, replay_all
+from engine.experts.simulator import (
+    AGAIN,
+    HIT,
+    MISS,
+    OPTIMUM,
+    Outcome,
+    gap_share,
+    optimum,
+    replay,
+    replay_all,
+    replay_steps,
+)
 from engine.experts.trace_reader import LayerTrace
 
 EXPERTS = 5
@@ -81,3 +92,39 @@ def test_the_share_of_the_gap() -> None:
     assert gap_share(Outcome(20, 80, 0, 0), lru, best) == pytest.approx(0.25)
     assert gap_share(Outcome(5, 95, 0, 0), lru, best) == pytest.approx(-0.125)
     assert gap_share(best, best, best) is None
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    forwards=chats,
+    policy=st.sampled_from([*POLICIES, OPTIMUM]),
+    cap=st.integers(1, EXPERTS),
+    pins=st.sets(st.integers(0, EXPERTS - 1)),
+)
+def test_steps_tell_who_is_held_at_every_look_up(
+    forwards: list[list[list[int]]], policy: str, cap: int, pins: set[int]
+) -> None:
+    layer = layer_of(forwards)
+    pinned = np.isin(np.arange(EXPERTS), list(pins))
+    steps = replay_steps(layer, policy, cap, pinned)
+    if policy == OPTIMUM:
+        assert pins or steps.outcome == optimum(layer, cap)
+    else:
+        assert steps.outcome == replay(layer, policy, cap, pinned)
+    held, found, at = set(pins), steps.found.tolist(), 0
+    counts = {True: [0, 0], False: [0, 0]}
+    for forward, chosen in enumerate(forwards):
+        needed: set[int] = set()
+        for token in chosen:
+            for expert in token:
+                told = found[at]
+                assert told == (AGAIN if expert in needed else HIT if expert in held else MISS)
+                counts[len(chosen) == 1][told == MISS] += told != AGAIN
+                needed.add(expert)
+                held.add(expert)
+                at += 1
+        left = set(steps.left[steps.ends[forward] : steps.ends[forward + 1]].tolist())
+        assert left <= held - pins
+        held -= left
+        assert len(held - pins) <= cap
+    assert Outcome(*counts[True], *counts[False]) == steps.outcome

@@ -117,6 +117,11 @@ async def ready(app: ColibriApp) -> None:
     await until(lambda: stage(app) is Stage.READY and not chat(app).conductor.answering, "the model to be ready")
 
 
+async def settled(app: ColibriApp) -> None:
+    """Wait until every pane shows the answer that has ended."""
+    await until(lambda: not chat(app)._unsettled, "the panes")
+
+
 async def send(pilot: Any, text: str) -> None:
     """Write a message and send it."""
     chat(pilot.app).composer.draft = text

@@ -133,7 +133,9 @@ async def test_slash_and_colon_commands(start):
         assert "did you mean /regen?" in said(app)[-1]
         assert chat(app).composer.text == "/regne"
         await send(pilot, "/regen")
-        await until(lambda: not chat(app).conductor.answering and chat(app).conductor.session.messages[-1].stats)
+        await until(
+            lambda: not chat(app).conductor.answering and chat(app).conductor.session.messages[-1].status == "done"
+        )
         await send(pilot, "/plan")
         assert "Memory plan" in said(app)[-1]
         await send(pilot, ":reset")

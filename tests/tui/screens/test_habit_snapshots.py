@@ -13,7 +13,7 @@ from colibri_tui.engine_link import EngineText, EngineTurn, LinkState
 from colibri_tui.screens.practice import PracticeScreen
 from colibri_tui.settings import Settings
 from engine.options import KNOB
-from tests.tui.screens.conftest import chat, load, until
+from tests.tui.screens.conftest import chat, load, settled, until
 from tests.tui.screens.test_snapshots import ANSWER
 from tests.tui.scripted_link import TURN
 
@@ -39,6 +39,7 @@ def take(request, scripted, snap_compare, tmp_path, monkeypatch):
                 screen.conductor.hear(EngineText(turn, ANSWER, 20))
                 screen._engine.state = LinkState.READY
                 screen.conductor.hear(EngineTurn(turn, TURN, ANSWER))
+                await settled(pilot.app)
             await pilot.pause()
             await pilot.press(*keys)
             if then is not None:

@@ -13,7 +13,7 @@ from colibri_tui.key_table import KEY
 from colibri_tui.widgets.panes import PANES
 from engine.events import Repin
 from tests.tui.boards import fire
-from tests.tui.screens.conftest import chat, load, on_screen, seen, until
+from tests.tui.screens.conftest import chat, load, on_screen, seen, settled, until
 from tests.tui.scripted_link import TURN
 
 
@@ -32,6 +32,7 @@ async def answered(pilot, words=("One", " two", " three")) -> None:
     screen.post_message(EngineRepin(1, Repin(3, 5, 9, 10, 40, 0.5)))
     await pilot.pause()
     screen.conductor.hear(EngineTurn(1, TURN, "".join(words)))
+    await settled(pilot.app)
     await pilot.pause()
 
 

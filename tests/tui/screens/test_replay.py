@@ -1,8 +1,18 @@
 """Traces played through the atlas, and profiles compared."""
 
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
 from colibri_tui.profiles import usage_path
 from colibri_tui.screens.compare import CompareScreen
 from colibri_tui.screens.replay import ReplayScreen
+from engine.experts.simulator import replay_steps
+from engine.experts.trace_reader import LayerTrace
+from engine.kernels import CACHE_FOLDER
+from engine.kernels.cache import FOLDER_VARIABLE
 from tests.tui.screens.conftest import chat, load, on_screen, send, until
 
 TRACE = "".join(
@@ -10,6 +20,14 @@ TRACE = "".join(
     for token in range(40)
     for layer in range(2)
 )
+
+
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch):
+    """The child takes compiled code from where this process keeps it, not from the test's own folder."""
+    one = np.zeros(1, np.int32)
+    replay_steps(LayerTrace(1, np.arange(2), np.arange(2), one), "auto", 1)
+    monkeypatch.setenv(FOLDER_VARIABLE, str(CACHE_FOLDER))
 
 
 async def played(pilot, tmp_path) -> ReplayScreen:
@@ -54,6 +72,40 @@ async def test_a_file_that_is_no_trace_is_refused_on_the_screen(scripted, tmp_pa
         await pilot.press("escape")
         await send(pilot, f"/replay {tmp_path / 'nothing'}")
         assert app.screen is chat(app)
+
+
+async def test_what_is_simulated_can_be_changed(scripted, tmp_path):
+    app = scripted()
+    async with app.run_test(size=(100, 24)) as pilot:
+        screen = await played(pilot, tmp_path)
+        pinned = len(screen._pins)
+        now = f"simulated: auto, 2 of 16 slots a layer, {pinned} pinned"
+        await until(lambda: now in on_screen(app), "what the engine does now")
+        await pilot.press("end")
+        drawn = on_screen(app)
+        assert f"of {screen._replay.simulation.found.sum():,} look-ups" in drawn
+        await pilot.press("i", "p", "up")
+        await until(lambda: "simulated: lru, 3 of 16 slots a layer  hits" in on_screen(app), "the other placement")
+        assert "this token" in on_screen(app)
+        found = screen._replay.simulation.found.copy()
+        await pilot.press("left", "left", "right", "right")
+        assert screen._replay.simulation.found.tolist() == found.tolist()
+        await pilot.press(*["down"] * 9, "P", "P")
+        await until(lambda: "simulated: optimum (knows the future), 1 of 16 slots" in on_screen(app))
+
+
+async def simulated_middle(pilot) -> None:
+    """Stand in the middle of a trace, with its simulation."""
+    screen = await played(pilot, Path(os.environ["COLIBRI_TUI_HOME"]).parent)
+    await until(lambda: screen._replay.simulation is not None, "the simulation")
+    await pilot.press("shift+right", "shift+right")
+    screen.query_one("#head").update("replay trace")
+    await pilot.pause()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+def test_a_simulated_trace_is_drawn(scripted, snap_compare, size):
+    assert snap_compare(scripted(), terminal_size=size, run_before=simulated_middle)
 
 
 async def test_two_profiles_are_compared(scripted):

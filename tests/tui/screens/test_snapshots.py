@@ -8,7 +8,7 @@ from colibri_tui.engine_link import EngineText, EngineTurn, LinkState
 from colibri_tui.screens.engine_view import FRAME_SECONDS, shares
 from colibri_tui.settings import Settings
 from tests.tui.boards import fire
-from tests.tui.screens.conftest import chat, load
+from tests.tui.screens.conftest import chat, load, settled
 from tests.tui.scripted_link import TURN
 
 ANSWER = """\
@@ -34,6 +34,7 @@ async def answering(pilot) -> None:
     await pilot.pause()
     engine.state = LinkState.READY
     screen.conductor.hear(EngineTurn(1, TURN, ANSWER))
+    await settled(pilot.app)
     screen.conductor.submit("And what happens on a miss?")
     screen.conductor.submit("What is a pin?")
     screen._ticker.stop()
@@ -63,6 +64,7 @@ def test_reasoning(scripted, snap_compare, monkeypatch, opened):
         screen.conductor.hear(EngineText(1, "As many as the router's **top-k**.", 9))
         screen._engine.state = LinkState.READY
         screen.conductor.hear(EngineTurn(1, TURN, "As many"))
+        await settled(pilot.app)
         screen.conductor.submit("Always?")
         screen._ticker.stop()
         screen.conductor.hear(EngineText(2, "", 30, "Unless --topp cuts some.", 30))
