@@ -216,13 +216,14 @@ class Engine:
         return self._template is not None
 
     def render(self, messages: Sequence[Message], *, continue_final: bool = False) -> list[int]:
-        """Turn a conversation into ids with the model's chat template."""
+        """Turn a conversation into ids with the model's chat template; what was said in this one keeps its tokens."""
         if self._template is None:
             raise EngineError(
                 f"{self.tokenizer.origin}: the model has no chat template; give one with --template FILE, or use --raw "
                 "to continue plain text"
             )
-        return self._template.render(messages, continue_final=continue_final)
+        asked = self._template.render(messages, continue_final=continue_final)
+        return self.tokenizer.as_said(self.conversation.ids, asked)
 
     def encode(self, text: str) -> list[int]:
         """Turn plain text into ids, with the special tokens the tokenizer adds by itself."""

@@ -97,6 +97,10 @@ class ControlTokens:
         """The id of a control token, None if there is none of that spelling."""
         return self._id_of.get(spelling)
 
+    def is_control(self, number: int) -> bool:
+        """Whether an id is a control token."""
+        return number in self._spelling_of
+
     def _unknown_token(self) -> set[int]:
         """Return the id that the model gives to characters it does not know: any text may contain those."""
         token = getattr(self._backend.model, "unk_token", None)

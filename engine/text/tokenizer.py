@@ -8,13 +8,14 @@ stay text: ordinary text (`encode`), a raw prompt (`encode_prompt`) and the outp
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 
 from ..errors import CheckpointError
+from .as_said import as_said
 from .controls import ControlTokens, library_errors
 from .files import read_object_if_present
 
@@ -112,6 +113,10 @@ class Tokenizer:
     def token(self, number: int) -> str | None:
         """Return the vocabulary's spelling of an id (a piece, not yet text); None for an id outside it."""
         return self._backend.id_to_token(number) if 0 <= number < self.vocab_size else None
+
+    def as_said(self, said: Sequence[int], asked: Sequence[int]) -> list[int]:
+        """Return `asked` with the ids of `said` as far as both are the same text: see `as_said`."""
+        return as_said(said, asked, lambda number: None if self._controls.is_control(number) else self.token(number))
 
     def token_id(self, spelling: str) -> int | None:
         """Return the id of a vocabulary entry, such as `<|im_end|>`."""
