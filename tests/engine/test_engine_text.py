@@ -78,7 +78,8 @@ def test_an_answer_keeps_its_tokens_in_the_next_turn(folder: Path) -> None:
             text = "".join(event.text for event in events if isinstance(event, Token))
             answered = [*HELLO, {"role": "assistant", "content": text}, {"role": "user", "content": "more"}]
             usual = engine.tokenizer.encode_rendered(f"<|im_start|>assistant\n{text}<|im_end|>")
-            if "\ufffd" in text or text != text.strip() or usual[-9:-1] == said[-8:]:
+            no_text = any(engine.tokenizer.token(number) is None for number in said)
+            if no_text or "\ufffd" in text or text != text.strip() or usual[-9:-1] == said[-8:]:
                 continue  # not to be told from its text, or told in the usual tokens
             told += 1
             known = len(prompt) + 4  # the last tokens may be told together with what follows them
