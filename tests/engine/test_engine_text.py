@@ -68,7 +68,7 @@ def test_a_missing_template_is_told_and_not_guessed(folder: Path) -> None:
 
 
 def test_an_answer_keeps_its_tokens_in_the_next_turn(folder: Path) -> None:
-    (folder / "chat_template.jinja").write_text(CHATML)
+    (folder / "chat_template.jinja").write_text(CHATML + "{{ '' }}")  # its last line break stays
     with Engine.open(folder, SMALL) as engine:
         letters = [engine.tokenizer.token_id(letter) for letter in "hello"]
         said = [*engine.render(HELLO), *(number for number in letters if number is not None)]
