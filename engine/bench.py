@@ -29,7 +29,7 @@ from .board import Counter
 from .checkpoint.files import aligned_span
 from .engine import Engine
 from .events import Turn
-from .kernels.limits import memory_read_rate
+from .kernels.limits import fresh_read_rate, memory_read_rate
 from .kernels.memory import Block
 
 Prompts = Sequence[Sequence[int]]
@@ -38,6 +38,9 @@ Counters = npt.NDArray[np.int64]
 DISK_SECONDS = 2.0
 BESIDE_SECONDS = 0.7
 """How long the disk is measured beside a run."""
+UNCACHED = 96 << 20
+"""Bytes that are more than caches hold."""
+
 WARM_TOKENS, WARM_TURNS = 24, 12
 """Length and number of the turns before anything is measured: two, or until it is known whether to look ahead."""
 
@@ -119,9 +122,15 @@ def disk_read_rate(engine: Engine, seconds: float = DISK_SECONDS) -> float:
     return done / elapsed
 
 
+def read_rate(engine: Engine) -> float:
+    """Bytes a second of reading memory: the model's dense part, so that a benchmark keeps to the engine's plan."""
+    address, nbytes = engine.weights.memory
+    return memory_read_rate(engine.team, address, nbytes) if nbytes >= UNCACHED else fresh_read_rate(engine.team, 128)
+
+
 def measure_limits(engine: Engine) -> Limits:
     """Measure memory and disk."""
-    return Limits(memory_read_rate(engine.team), disk_read_rate(engine), engine.info.expert_bytes, engine.files.direct)
+    return Limits(read_rate(engine), disk_read_rate(engine), engine.info.expert_bytes, engine.files.direct)
 
 
 def random_prompts(vocab: int, length: int, count: int, seed: int = 0) -> list[list[int]]:
@@ -209,7 +218,7 @@ class Bench:
 
     def _rates(self) -> tuple[float, float]:
         engine = self._engine
-        return memory_read_rate(engine.team), disk_read_rate(engine, BESIDE_SECONDS)
+        return read_rate(engine), disk_read_rate(engine, BESIDE_SECONDS)
 
     def _cold(self, length: int) -> Row:
         self._engine.drop_experts()

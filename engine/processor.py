@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .kernels.isa import LEVELS, TARGET, available, host_features
-from .kernels.limits import memory_read_rate
+from .kernels.limits import fresh_read_rate
 from .kernels.team import Team, physical_cores
 from .plan import available_memory
 
@@ -32,6 +32,6 @@ def memory_rate() -> float:
     """Bytes a second that all cores read together, measured now."""
     team = Team(physical_cores())
     try:
-        return memory_read_rate(team, max(64, min(512, available_memory() >> 22)))
+        return fresh_read_rate(team, max(64, min(512, available_memory() >> 22)))
     finally:
         team.close()

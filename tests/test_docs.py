@@ -67,7 +67,7 @@ def machine(models: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("colibri_tui.machine_speed.machine_speed", lambda *_, **__: Machine(20e9, 2e9, True))
     monkeypatch.setattr("colibri_tui.doctor.machine.read_speed", lambda files, nbytes: DiskSpeed(2e9, nbytes, True))
     monkeypatch.setattr("engine.bench.disk_read_rate", lambda *_: 2e9)
-    monkeypatch.setattr("engine.bench.memory_read_rate", lambda team: 20e9)
+    monkeypatch.setattr("engine.bench.read_rate", lambda engine: 20e9)
     monkeypatch.chdir(tmp_path)
     shutil.copytree(models.demo, paths.models_dir() / "demo")
     for topic in ("code", "talk"):

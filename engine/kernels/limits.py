@@ -61,16 +61,24 @@ def _read_all(job: int, sync: int, threads: int, number: int) -> int:
     return total
 
 
-def memory_read_rate(team: Team, megabytes: int = 512, seconds: float = 0.5) -> float:
-    """Bytes a second that the team's threads read together from memory that no cache holds: the best of several."""
-    block = Block(megabytes << 20)
-    block.view[:] = bytes(len(block.view))  # touch the pages
-    read_all, job = entry(_read_all), np.array([block.address, _PIECE], np.int64)
+def memory_read_rate(team: Team, address: int, nbytes: int, seconds: float = 0.5) -> float:
+    """Bytes a second that the team's threads read together: the best of several reads of this memory.
+
+    It has been written to, and is larger than the caches.
+    """
+    read_all, job = entry(_read_all), np.array([address, _PIECE], np.int64)
     team.run(read_all, job.ctypes.data)
-    job[1] = block.nbytes
+    job[1] = nbytes
     best, end = 0.0, time.perf_counter() + seconds
     while time.perf_counter() < end:
         before = time.perf_counter()
         team.run(read_all, job.ctypes.data)
-        best = max(best, block.nbytes / (time.perf_counter() - before))
+        best = max(best, nbytes // _PIECE * _PIECE / (time.perf_counter() - before))
     return best
+
+
+def fresh_read_rate(team: Team, megabytes: int) -> float:
+    """The same of so much memory, taken for this."""
+    block = Block(megabytes << 20)
+    block.array(0, (block.nbytes,), np.dtype(np.uint8))[:] = 1  # else the system has not given it yet
+    return memory_read_rate(team, block.address, block.nbytes)

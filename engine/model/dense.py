@@ -57,6 +57,12 @@ class DenseWeights:
     def _tell(self, progress: Callable[[int, int], None], start: int, done: int) -> None:
         progress(start + done, self.dense_bytes)
 
+    @property
+    def memory(self) -> tuple[int, int]:
+        """Address and bytes of what was read."""
+        assert self._block is not None
+        return self._block.address, self.dense_bytes
+
     def matrix(self, role: Role, layer: int = 0) -> Matrix:
         """A loaded matrix; the embedding is also the head where there is no other."""
         if role == "head" and (role, layer) not in self._items:

@@ -33,7 +33,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     model = write(tmp_path_factory.mktemp("bench") / "model", replace(olmoe, config=config))
     with pytest.MonkeyPatch.context() as patch:
         disk = cycle((1e6, 3e6))
-        patch.setattr("engine.bench.memory_read_rate", lambda team: 1e15)
+        patch.setattr("engine.bench.read_rate", lambda engine: 1e15)
         patch.setattr("engine.bench.disk_read_rate", lambda engine, seconds: next(disk))
         patch.setattr("engine.experts.async_reader.SMALL", 0)
         with Engine.open(model, EngineOptions(cap=4, threads=1, context=256, pilot=True)) as engine:
