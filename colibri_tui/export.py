@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from colibri_tui import attachments, chat_settings
 from colibri_tui.conversations import ConversationSummary, StoredMessage
+from colibri_tui.render.units import tokens
 from colibri_tui.session import REPLACED, WITHDRAWN
 from engine.errors import EngineError
 from engine.files import reason
@@ -114,7 +115,7 @@ def _figures(message: StoredMessage) -> str:
     turn = message.stats or {}
     parts = [] if message.status == "done" else [message.status]
     if turn.get("tokens"):
-        parts.append(f"{turn['tokens']} tokens")
+        parts.append(tokens(turn["tokens"]))
     if isinstance(turn.get("tok_s"), int | float):
         parts.append(f"{turn['tok_s']:.2f} tok/s")
     if isinstance(turn.get("ttft_s"), int | float):

@@ -18,7 +18,7 @@ from colibri_tui.chat_settings import setting_text
 from colibri_tui.conversations import ConversationSummary, StoredMessage
 from colibri_tui.journal import Journal
 from colibri_tui.render.clean import StreamCleaner, clean
-from colibri_tui.render.units import rate, seconds
+from colibri_tui.render.units import rate, seconds, tokens
 from colibri_tui.session import Prompt, Session
 from colibri_tui.turns import ENDED
 from engine.errors import EngineError
@@ -221,7 +221,7 @@ class PlainChat:
             self.say("There was no answer yet.")
             return
         hits = f"{100 * turn.hits.rate:.0f} percent of experts from memory"
-        self.say(f"{turn.tokens} tokens, {rate(turn.tok_s)}, first token after {seconds(turn.ttft_s)}, {hits}.")
+        self.say(f"{tokens(turn.tokens)}, {rate(turn.tok_s)}, first token after {seconds(turn.ttft_s)}, {hits}.")
 
     def _help(self) -> None:
         for name, words in HELP:

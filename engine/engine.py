@@ -180,7 +180,7 @@ class Engine:
         return Model(
             spec,
             weights,
-            Workspace(buffer_sizes(spec, plan.chunk, threads), plan.chunk, threads),
+            Workspace(buffer_sizes(spec, plan.chunk, threads, weights.planes), plan.chunk, threads),
             kv,
             placement,
             Streamer(source, placement, self.readers, self.board, self._learning.ahead, self._pilot),

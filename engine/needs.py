@@ -18,7 +18,7 @@ from .plan import Needs
 def model_needs(spec: ModelSpec, weights: Weights, options: EngineOptions, threads: int) -> Needs:
     """The needs of a model that is opened with these options and computed by so many threads."""
     fmt = kv_format(options.kv, weights.experts.packed)
-    fixed, per_row = work_bytes(spec, threads)
+    fixed, per_row = work_bytes(spec, threads, weights.planes)
     fixed += READERS * weights.experts.staging_bytes
     layers = len(spec.layers)
     return Needs(

@@ -14,7 +14,7 @@ from engine.files import reason
 
 from ..pace import Pace
 from ..render.clean import StreamCleaner, clean
-from ..render.units import rate, seconds, size
+from ..render.units import rate, seconds, size, tokens
 
 _ERASE_LINE: Final = "\r\x1b[K"
 _PROGRESS_S: Final = 0.1
@@ -93,7 +93,7 @@ class TextOutput:
                 text = token.reasoning if self._line_open else token.reasoning.lstrip("\n")
                 self._write(self._cleaner.feed(text) if self._cleaner else text)
             else:
-                self._progress.show(f"thinking, {self._thought} tokens", 0, 0)
+                self._progress.show(f"thinking, {tokens(self._thought)}", 0, 0)
         if token.text:
             self._end_reasoning()
             self._write(self._cleaner.feed(token.text) if self._cleaner else token.text)
@@ -179,7 +179,7 @@ def state_line(state: State) -> str:
 
 def summary(turn: Turn) -> str:
     """Return a turn's figures in one line, and whether the answer was cut."""
-    parts = [f"{turn.tokens} tokens"]
+    parts = [tokens(turn.tokens)]
     if turn.tok_s:
         parts.append(rate(turn.tok_s))
     if turn.tokens:

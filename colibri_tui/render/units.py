@@ -19,6 +19,11 @@ def rate(per_second: float) -> str:
     return f"{per_second:.1f} tok/s" if per_second >= 9.95 else f"{per_second:.2f} tok/s"
 
 
+def tokens(count: int) -> str:
+    """Return a number of tokens in words: '1 token', '12 tokens'."""
+    return f"{count} token" if count == 1 else f"{count} tokens"
+
+
 def seconds(duration: float) -> str:
     """Return a duration: '0.8 s', '12 s', '3 min 20 s'."""
     if duration < 9.95:

@@ -21,13 +21,12 @@ def distinct_ropes(mixers: list[Mixer]) -> list[Rope]:
     return found
 
 
-def _widest_record(k: int) -> int:
-    """Bytes of `k` columns in whichever form of activations is largest, float32 apart."""
-    return max(int(q8_bytes(k)), int(planes_bytes(k)))
+def buffer_sizes(spec: ModelSpec, rows: int, threads: int, planes: bool) -> dict[str, int]:
+    """Bytes of every buffer. planes: whether some weights take activations in planes, the larger form."""
 
+    def record(k: int) -> int:
+        return max(int(q8_bytes(k)), int(planes_bytes(k)) if planes else 0)
 
-def buffer_sizes(spec: ModelSpec, rows: int, threads: int) -> dict[str, int]:
-    """Bytes of every buffer."""
     mixers = [mixer_of(spec, layer) for layer in range(len(spec.layers))]
     mlps = [layer.mlp.width if isinstance(layer.mlp, DenseMlp) else layer.mlp.shared_width for layer in spec.layers]
     mixture: Mixture = spec.mixture(spec.moe_layers[0])
@@ -36,8 +35,8 @@ def buffer_sizes(spec: ModelSpec, rows: int, threads: int) -> dict[str, int]:
         "ids": rows * 8,
         "residual": rows * spec.hidden * 4,
         "normed": rows * spec.hidden * 4,
-        "quantized": rows * _widest_record(max(spec.hidden, *(mixer.widest_input() for mixer in mixers))),
-        "quantized_mlp": rows * _widest_record(max(mlp, 1)),
+        "quantized": rows * record(max(spec.hidden, *(mixer.widest_input() for mixer in mixers))),
+        "quantized_mlp": rows * record(max(mlp, 1)),
         "gate": rows * mlp * 4,
         "up": rows * mlp * 4,
         "mixed": rows * spec.hidden * 4 * any(layer.norms != "before" for layer in spec.layers),
@@ -48,7 +47,7 @@ def buffer_sizes(spec: ModelSpec, rows: int, threads: int) -> dict[str, int]:
         "route_weights": mixtures * pairs * 4,
         "route_kept": mixtures * rows * 4,
         "h": pairs * mixture.width * 4,
-        "hq": pairs * _widest_record(mixture.width),
+        "hq": pairs * record(mixture.width),
         "y": pairs * spec.hidden * 4,
         "rope": sum(rows * rope.dim * 4 for rope in distinct_ropes(mixers)),
         "ahead_normed": spec.hidden * 4,  # of one token
@@ -67,8 +66,8 @@ def buffer_sizes(spec: ModelSpec, rows: int, threads: int) -> dict[str, int]:
     return sizes
 
 
-def work_bytes(spec: ModelSpec, threads: int) -> tuple[int, int]:
+def work_bytes(spec: ModelSpec, threads: int, planes: bool) -> tuple[int, int]:
     """(fixed bytes, bytes per row) of a workspace, from above."""
-    one, two = total_bytes(buffer_sizes(spec, 64, threads)), total_bytes(buffer_sizes(spec, 128, threads))
+    one, two = (total_bytes(buffer_sizes(spec, rows, threads, planes)) for rows in (64, 128))
     per_row = -(-(two - one) // 64)
-    return max(0, one - 64 * per_row) + ALIGN * len(buffer_sizes(spec, 1, threads)), per_row
+    return max(0, one - 64 * per_row) + ALIGN * len(buffer_sizes(spec, 1, threads, planes)), per_row

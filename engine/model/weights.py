@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..checkpoint.index import Checkpoint
+from ..kernels.formats import TAKES_PLANES, takes
 from .dense import DenseWeights
 from .expert_layouts import find_experts
 from .mixers import mixer_of
@@ -14,6 +15,7 @@ class Weights(DenseWeights):
     """The tensors of one model: found and checked when constructed.
 
     experts: where the routed experts lie on disk. dense: all other tensors by hub name, with their shape there.
+    planes: whether some take activations in planes.
     """
 
     def __init__(self, checkpoint: Checkpoint, spec: ModelSpec) -> None:
@@ -23,6 +25,8 @@ class Weights(DenseWeights):
         self.experts = find_experts(tensors)
         tensors.refuse_leftovers()
         self.dense = tensors.dense
+        formats = {item.fmt for item in tensors.items.values()}.union(*self.experts.formats.values())
+        self.planes = TAKES_PLANES in map(takes, formats)
         super().__init__(tensors.items)
 
 

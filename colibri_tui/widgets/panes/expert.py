@@ -12,6 +12,7 @@ from colibri_tui.experts_known import Known
 from colibri_tui.render.clean import clean
 from colibri_tui.render.looks import Looks
 from colibri_tui.render.shades import Place
+from colibri_tui.render.units import tokens
 from colibri_tui.scene import Scene
 from colibri_tui.widgets.panes.pane import TextPane
 from engine.board import Tier
@@ -99,7 +100,7 @@ class ExpertPane(TextPane):
     def _called(self, scene: Scene, layer: int, expert: int) -> Content:
         numbers = scene.trail.callers(layer, expert)
         if not numbers:
-            return Content.styled(f"none of the last {len(scene.trail)} tokens called it", "$text-muted")
+            return Content.styled(f"none of the last {tokens(len(scene.trail))} called it", "$text-muted")
         texts = [clean(text).strip() for n in numbers if (text := scene.words[n])]
         words = " ".join(dict.fromkeys(text for text in texts if text).keys()) if texts else ""
         words = " ".join(words.split(" ")[:CALLERS])
@@ -109,7 +110,7 @@ class ExpertPane(TextPane):
         pairs = self._known.followers.get((scene.sample.layers[layer], expert), [])
         source = ".coli_pairs"
         if not pairs:
-            pairs, source = scene.trail.followers(layer, expert), f"last {len(scene.trail)} tokens"
+            pairs, source = scene.trail.followers(layer, expert), f"last {tokens(len(scene.trail))}"
         if not pairs:
             return Content.styled("followers: not known", "$text-muted")
         total = sum(count for _, count in pairs)

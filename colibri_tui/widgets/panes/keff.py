@@ -7,6 +7,7 @@ from textual.content import Content
 
 from colibri_tui.render.bars import joined
 from colibri_tui.render.columns import Floats, columns, fit_columns
+from colibri_tui.render.units import tokens
 from colibri_tui.scene import Scene
 from colibri_tui.widgets.panes.pane import TextPane
 from colibri_tui.widgets.status_line import lossy_options
@@ -53,7 +54,7 @@ class KeffPane(TextPane):
         kept = trail.kept
         half = np.percentile(kept, [50, 90])
         mean = f"{kept.mean():.2f} of {top}"
-        figures = [f"median {half[0]:.0f}, p90 {half[1]:.0f}", f"last {len(trail)} tokens"]
+        figures = [f"median {half[0]:.0f}, p90 {half[1]:.0f}", f"last {tokens(len(trail))}"]
         words = joined(["", *figures], width - len(mean) - 2 - note.cell_length)
         head = Content.assemble((mean, "bold"), (f"{words}  ", "$text-muted"), note)
         if kept.min() == top:

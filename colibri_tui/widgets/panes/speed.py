@@ -14,7 +14,7 @@ from colibri_tui.render.bars import joined
 from colibri_tui.render.clean import clean
 from colibri_tui.render.columns import stacks
 from colibri_tui.render.looks import Looks
-from colibri_tui.render.units import rate, seconds
+from colibri_tui.render.units import rate, seconds, tokens
 from colibri_tui.scene import Scene
 from colibri_tui.telemetry import BY, Ahead
 from colibri_tui.trail import Trail
@@ -119,9 +119,9 @@ class SpeedPane(TextPane):
         head = (rate(speed), "bold") if speed is not None else ("no answer yet", "$text-muted")
         words = [""]
         if turn is not None and turn.tokens and not scene.live:
-            words += [f"first token {seconds(turn.ttft_s)}", f"{turn.tokens} tokens"]
+            words += [f"first token {seconds(turn.ttft_s)}", tokens(turn.tokens)]
         elif scene.live:
-            words.append(f"{scene.sample.tokens} tokens")
+            words.append(tokens(scene.sample.tokens))
         if scene.sample.ahead is not None and (foreseen := ahead_words(scene.sample.ahead)):
             words.append(foreseen)
         return Content.assemble(head, (joined(words, width - len(head[0])), "$text-muted"))

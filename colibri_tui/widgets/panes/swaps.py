@@ -8,6 +8,7 @@ import numpy as np
 from textual.content import Content
 
 from colibri_tui.render.bars import joined
+from colibri_tui.render.units import tokens
 from colibri_tui.scene import Scene
 from colibri_tui.telemetry import BY, Ahead
 from colibri_tui.trail import Trail
@@ -74,7 +75,7 @@ class SwapsPane(TextPane):
             lines += ahead_lines(sample.ahead, width)
         again = read_again(scene.trail)
         if again:
-            title, of = "let go too early: ", f" in {len(scene.trail)} tokens"
+            title, of = "let go too early: ", f" in {tokens(len(scene.trail))}"
             named = [f"L{sample.layers[a.layer]} E{a.expert} {a.times}x" for a in again]
             worst = joined(named, width - len(title), ", ")
             fits = len(title) + len(worst) + len(of) <= width
