@@ -115,7 +115,7 @@ class TestText:
         output.tell(TURN)
         assert out.getvalue() == printed
         assert "hm" not in err.getvalue()
-        assert ("thinking, 1 tokens" in err.getvalue()) is not shown
+        assert ("thinking, 1 token" in err.getvalue()) is not shown
 
     def test_an_answer_that_never_came_is_told(self) -> None:
         out, err = io.StringIO(), io.StringIO()
