@@ -15,10 +15,7 @@ from .inputs import write_record
 from .pointers import f32, i64
 from .products import embed_row, product16
 from .records import ADD, GELU, HEAD_FROM, HEAD_GATHER, HEAD_ROWS, HEAD_TO, POSITION, ROWS
-from .sync import take
-
-BLOCKS_A_TURN = 4
-"""Row blocks a thread takes at once: enough for an unbroken stream, few enough to share evenly."""
+from .sync import take, take_share
 
 COLUMNS_A_TURN = 4096
 
@@ -128,8 +125,8 @@ def quantize(op: Any, state: Any, sync: int) -> None:
 
 
 @inner
-def linear(op: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
-    """LINEAR."""
+def linear(op: Any, state: Any, sync: int, scratch: int, max_rows: int, threads: int) -> None:
+    """LINEAR: a piece is 16 rows of the matrix."""
     if state[POSITION] + state[ROWS] <= op.after:
         return
     rows = row_count(op, state)
@@ -140,10 +137,10 @@ def linear(op: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
     blocks = (op.n + BLOCK - 1) // BLOCK
     result, factor = f32(products), np.float32(op.f2)
     while True:
-        first = take(sync, BLOCKS_A_TURN)
-        if first >= blocks:
+        first, after = take_share(sync, blocks, threads, rows)
+        if first == after:
             return
-        for block in range(first, min(first + BLOCKS_A_TURN, blocks)):
+        for block in range(first, after):
             valid = min(BLOCK, op.n - block * BLOCK)
             product16(op.fmt, op.w + block * op.step, valid, op.k, scratch, rows, products)
             for s in range(rows):

@@ -27,9 +27,8 @@ from .records import (
     JOB_PAIRS,
     ROWS,
 )
-from .sync import take
+from .sync import take, take_share
 
-BLOCKS_A_TURN = 8
 COLUMNS_A_TURN = 256
 
 
@@ -60,7 +59,7 @@ def _clamped(gate: Any, up: Any, n: int) -> None:
 
 
 @inner
-def experts_up(m: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
+def experts_up(m: Any, state: Any, sync: int, scratch: int, max_rows: int, threads: int) -> None:
     """EXPERTS_UP: a piece is 16 rows of one job's gate and the same of its up projection."""
     active, experts = i64(state[ACTIVE_JOBS]), i64(state[JOB_EXPERT])
     first, pairs = i64(state[JOB_FIRST]), i64(state[JOB_PAIRS])
@@ -73,10 +72,10 @@ def experts_up(m: Any, state: Any, sync: int, scratch: int, max_rows: int) -> No
     hidden, up_addresses = f32(gate_out), i64(up_xs)
     current, rows, gate, up = -1, 0, 0, 0
     while True:
-        begin = take(sync, BLOCKS_A_TURN)
-        if begin >= pieces:
+        begin, end = take_share(sync, pieces, threads, state[ROWS])
+        if begin == end:
             return
-        for piece in range(begin, min(begin + BLOCKS_A_TURN, pieces)):
+        for piece in range(begin, end):
             job, block = active[piece // blocks], piece % blocks
             if job != current:
                 current, rows = job, first[job + 1] - first[job]
@@ -122,7 +121,7 @@ def experts_quantize(m: Any, state: Any, sync: int) -> None:
 
 
 @inner
-def experts_down(m: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
+def experts_down(m: Any, state: Any, sync: int, scratch: int, max_rows: int, threads: int) -> None:
     """EXPERTS_DOWN: a piece is 16 rows of one job's down projection."""
     active, experts = i64(state[ACTIVE_JOBS]), i64(state[JOB_EXPERT])
     first, pairs = i64(state[JOB_FIRST]), i64(state[JOB_PAIRS])
@@ -133,10 +132,10 @@ def experts_down(m: Any, state: Any, sync: int, scratch: int, max_rows: int) -> 
     result = f32(products)
     current, rows, down = -1, 0, 0
     while True:
-        begin = take(sync, BLOCKS_A_TURN)
-        if begin >= pieces:
+        begin, end = take_share(sync, pieces, threads, state[ROWS])
+        if begin == end:
             return
-        for piece in range(begin, min(begin + BLOCKS_A_TURN, pieces)):
+        for piece in range(begin, end):
             job, block = active[piece // blocks], piece % blocks
             if job != current:
                 current, rows = job, first[job + 1] - first[job]

@@ -27,11 +27,8 @@ from .ops_basic import rms_norm
 from .pointers import f32, i32, i64, u16
 from .products import block_bytes, matrix_bytes, product16
 from .records import HEADS_TOGETHER, KEY_TILE, POSITION, ROWS
-from .sync import take
+from .sync import take, take_share
 from .values import cache_itemsize, keep_row, weigh_heads
-
-BLOCKS_A_TURN = 4
-"""Row blocks a thread takes at once."""
 
 
 @inner
@@ -61,7 +58,7 @@ def store(a: Any, state: Any, sync: int) -> None:
 
 @inner
 def _each_head(
-    a: Any, rows: int, sync: int, scratch: int, max_rows: int,
+    a: Any, rows: int, sync: int, scratch: int, max_rows: int, threads: int,
     fmt: int, w: int, n: int, k: int, x: int, x_head: int, y: int, y_head: int,
 ) -> None:  # fmt: skip
     """y[s, h] = W_h x[s, h] for all rows and heads. A piece is 16 rows of W_h.
@@ -75,10 +72,10 @@ def _each_head(
     head_bytes, step = matrix_bytes(fmt, n, k), block_bytes(fmt, k)
     current = -1
     while True:
-        first = take(sync, BLOCKS_A_TURN)
-        if first >= a.heads * blocks:
+        first, after = take_share(sync, a.heads * blocks, threads, rows)
+        if first == after:
             return
-        for piece in range(first, min(first + BLOCKS_A_TURN, a.heads * blocks)):
+        for piece in range(first, after):
             head, block = piece // blocks, piece % blocks
             if head != current:
                 current = head
@@ -93,21 +90,21 @@ def _each_head(
 
 
 @inner
-def absorb(a: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
+def absorb(a: Any, state: Any, sync: int, scratch: int, max_rows: int, threads: int) -> None:
     """LATENT_ABSORB: the part of each query that is not rotated goes into the latent's space."""
     q_head, query_head = (a.nope + a.rope_dim) * 4, (a.rank + a.rope_dim) * 4
     _each_head(
-        a, state[ROWS], sync, scratch, max_rows,
+        a, state[ROWS], sync, scratch, max_rows, threads,
         a.key_fmt, a.key_up, a.rank, a.nope, a.q, q_head, a.query, query_head,
     )  # fmt: skip
 
 
 @inner
-def expand(a: Any, state: Any, sync: int, scratch: int, max_rows: int) -> None:
+def expand(a: Any, state: Any, sync: int, scratch: int, max_rows: int, threads: int) -> None:
     """LATENT_EXPAND: what each head gathered becomes its value."""
     query_head = (a.rank + a.rope_dim) * 4
     _each_head(
-        a, state[ROWS], sync, scratch, max_rows,
+        a, state[ROWS], sync, scratch, max_rows, threads,
         a.value_fmt, a.value_up, a.value, a.rank, a.query, query_head, a.out, a.value * 4,
     )  # fmt: skip
 

@@ -15,9 +15,9 @@ from .ir import BYTE, FLOAT, LONG, WORD, Emitter, Value, vector
 VECTOR = 64
 """Bytes of a stored vector."""
 
-AHEAD = {512: 2048, 256: 512, 128: 512}
-"""Bytes the memory is asked for ahead of use, by register width (measured). Processors fetch a stream ahead by
-themselves, but the more instructions a line costs, the fewer lines they keep in flight."""
+NEAR, FAR = 512, 8192
+"""Bytes the memory is asked for ahead of use, with one position and with several (measured). Processors fetch a stream
+ahead by themselves, but the more instructions a line costs, the fewer lines they keep in flight."""
 
 
 class PackedTile:
@@ -53,9 +53,10 @@ class PackedTile:
         return [self.e.offset(self.e.offset(x, group, Q8_GROUP), later * Q8_GROUP) for x in self.x]
 
     def prefetch(self, address: Value, size: int) -> None:
-        """Ask for the lines that will be used AHEAD bytes after `address`."""
+        """Ask for the lines that will be used some way after `address`."""
+        ahead = NEAR if len(self.x) == 1 else FAR
         for line in range(0, size, VECTOR):
-            self.e.prefetch(self.e.offset(address, AHEAD[self.e.target.vector] + line))
+            self.e.prefetch(self.e.offset(address, ahead + line))
 
     def i8r_groups(self, group: Value, sums: list[Value], count: int) -> list[Value]:
         """Add `count` groups of 32 columns of an I8R block, from `group` on."""

@@ -104,7 +104,7 @@ class Job:
 
 
 @inlined
-def _basic(op: Any, state: Any, sync: int, scratch: int) -> None:
+def _basic(op: Any, state: Any, sync: int, scratch: int, threads: int) -> None:
     if op.code == EMBED:
         ops_basic.embed(op, state, sync)
     elif op.code == NORM:
@@ -112,7 +112,7 @@ def _basic(op: Any, state: Any, sync: int, scratch: int) -> None:
     elif op.code == QUANTIZE:
         ops_basic.quantize(op, state, sync)
     elif op.code == LINEAR:
-        ops_basic.linear(op, state, sync, scratch, state[MAX_ROWS])
+        ops_basic.linear(op, state, sync, scratch, state[MAX_ROWS], threads)
     elif op.code == GATE:
         ops_basic.gate(op, state, sync)
     elif op.code == SCALE:
@@ -122,15 +122,15 @@ def _basic(op: Any, state: Any, sync: int, scratch: int) -> None:
 
 
 @inlined
-def _mixture(op: Any, m: Any, state: Any, sync: int, scratch: int) -> None:
+def _mixture(op: Any, m: Any, state: Any, sync: int, scratch: int, threads: int) -> None:
     if op.code == ROUTE:
         ops_routing.route(m, state, sync, scratch)
     elif op.code == EXPERTS_UP:
-        ops_experts.experts_up(m, state, sync, scratch, state[MAX_ROWS])
+        ops_experts.experts_up(m, state, sync, scratch, state[MAX_ROWS], threads)
     elif op.code == EXPERTS_QUANTIZE:
         ops_experts.experts_quantize(m, state, sync)
     elif op.code == EXPERTS_DOWN:
-        ops_experts.experts_down(m, state, sync, scratch, state[MAX_ROWS])
+        ops_experts.experts_down(m, state, sync, scratch, state[MAX_ROWS], threads)
     elif op.code == COMBINE:
         ops_experts.combine(m, state, sync, scratch)
 
@@ -140,11 +140,11 @@ def _latent(op: Any, tables: Any, state: Any, sync: int, scratch: int, threads: 
     if op.code == LATENT_STORE:
         ops_latent.store(tables.latents[op.index], state, sync)
     elif op.code == LATENT_ABSORB:
-        ops_latent.absorb(tables.latents[op.index], state, sync, scratch, state[MAX_ROWS])
+        ops_latent.absorb(tables.latents[op.index], state, sync, scratch, state[MAX_ROWS], threads)
     elif op.code == LATENT_ATTEND:
         ops_latent.attend(tables.latents[op.index], state, sync, scratch, threads)
     elif op.code == LATENT_EXPAND:
-        ops_latent.expand(tables.latents[op.index], state, sync, scratch, state[MAX_ROWS])
+        ops_latent.expand(tables.latents[op.index], state, sync, scratch, state[MAX_ROWS], threads)
     elif op.code == INDEX_STORE:
         ops_index.store(tables.indexers[op.index], state, sync)
     elif op.code == INDEX_SELECT:
@@ -164,7 +164,7 @@ def _recurrent(op: Any, a: Any, state: Any, sync: int, scratch: int) -> None:
 @inlined
 def _operate(op: Any, tables: Any, state: Any, sync: int, scratch: int, threads: int, number: int) -> None:
     if op.code <= GATE or op.code == SCALE or op.code == SOFT_CAP:
-        _basic(op, state, sync, scratch)
+        _basic(op, state, sync, scratch, threads)
     elif op.code == ROTATE:
         ops_attention.rotate(tables.attentions[op.index], state, sync)
     elif op.code == ATTEND:
@@ -181,7 +181,7 @@ def _operate(op: Any, tables: Any, state: Any, sync: int, scratch: int, threads:
         if number == 0:
             ops_routing.union(tables.mixtures[op.index], state)
     else:
-        _mixture(op, tables.mixtures[op.index], state, sync, scratch)
+        _mixture(op, tables.mixtures[op.index], state, sync, scratch, threads)
 
 
 @inner

@@ -35,6 +35,9 @@ COUNTERS = LINE // 8
 SPINS = 2000
 """Pauses before a waiting thread goes to sleep: 50 to 100 us, several times the usual wait."""
 
+SHORTEST = 4
+"""Pieces that are worth a stream of their own, where one is a block of weights and read once."""
+
 POSTED, ASLEEP, FUNCTION, JOB, THREADS = range(5)
 """Cells of a box: jobs posted so far, whether the member sleeps, the native function to call (0: go home), what to hand
 to it, and how many threads run it."""
@@ -109,6 +112,17 @@ def atomic_swap(typingctx: Any, address: Any, value: Any) -> Any:
         return builder.atomic_rmw("xchg", _pointer(builder, args[0]), args[1], "seq_cst")
 
     return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def atomic_exchange(typingctx: Any, address: Any, expected: Any, value: Any) -> Any:
+    """Store into the int64 at an address if it is what was expected; returns whether. Sequentially consistent."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found = builder.cmpxchg(_pointer(builder, args[0]), args[1], args[2], "seq_cst")
+        return builder.extract_value(found, 1)
+
+    return types.boolean(types.int64, types.int64, types.int64), codegen
 
 
 @intrinsic
@@ -232,3 +246,21 @@ def nanoseconds(timespec: int) -> int:
 def take(sync: int, items: int) -> int:
     """Take the next `items` pieces of the work at hand; returns the index of the first. sync: as from `counter`."""
     return atomic_add(sync + WORK, items)
+
+
+@inner
+def take_share(sync: int, pieces: int, threads: int, rows: int) -> tuple[int, int]:
+    """Take a run of `pieces` pieces; returns its first and the one after its last, which are the same at the end.
+
+    A run is a share of what is left: long at first, so that weights are read in long streams, and short at the end, so
+    that nobody waits for long (guided self-scheduling, Polychronopoulos and Kuck 1987). rows: what a piece is computed
+    for; with many of them the shortest runs can be shorter.
+    """
+    while True:
+        first = atomic_load(sync + WORK)
+        left = pieces - first
+        if left <= 0:
+            return pieces, pieces
+        after = first + min(left, max(left // (2 * threads), 1, SHORTEST // rows))
+        if atomic_exchange(sync + WORK, first, after):
+            return first, after

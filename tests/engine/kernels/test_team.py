@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from engine.kernels.sync import atomic_add, barrier
+from engine.kernels.pointers import i64
+from engine.kernels.sync import atomic_add, barrier, take_share
 from engine.kernels.team import Team, entry
 
 
@@ -56,3 +57,36 @@ def test_closing_ends_the_threads_awake_or_asleep(sign_in: int) -> None:
         time.sleep(pause)
         team.close()
         assert not any(member.is_alive() for member in team._members)
+
+
+@njit(nogil=True)
+def _share(job: int, sync: int, threads: int, number: int) -> int:
+    """Mark every piece that is taken; job: int64 pieces, rows, runs taken, then a cell for each piece."""
+    cells = i64(job)
+    while True:
+        first, after = take_share(sync, cells[0], threads, cells[1])
+        if first == after:
+            break
+        atomic_add(job + 16, 1)
+        for piece in range(first, after):
+            atomic_add(job + 8 * (3 + piece), 1)
+    barrier(sync, threads)
+    return 0
+
+
+@pytest.fixture(scope="module")
+def share() -> int:
+    return entry(_share)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("rows", [1, 3, 256])
+def test_shares_cover_every_piece_once(share: int, threads: int, rows: int) -> None:
+    team = Team(threads)
+    for pieces in (0, 1, 2, 3, 5, 64, 129, 1000):
+        job = np.zeros(3 + pieces, np.int64)
+        job[:2] = pieces, rows
+        team.run(share, job.ctypes.data)
+        assert job[3:].tolist() == [1] * pieces
+        assert job[2] <= 2 * threads * 12, "most of the work goes in a few long runs"
+    team.close()
