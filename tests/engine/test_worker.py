@@ -320,18 +320,19 @@ class TestTheParent:
     PARENT = """
 import sys, time
 sys.path[:] = sys.argv[2:]
-from engine.events import Ready
+from engine.events import Ready, Token
 from engine.options import EngineOptions
 from engine.worker import Worker
 from tests.fake_engine import FACTORY, Sampling
 worker = Worker.start(sys.argv[1], EngineOptions(), FACTORY)
-while not isinstance(worker.receive().event, {awaited}): pass
-worker.chat(1, [dict(role="user", content="hello")], Sampling())
+while not isinstance(event := worker.receive().event, {awaited}):
+    if isinstance(event, Ready):
+        worker.chat(1, [dict(role="user", content="hello")], Sampling())
 print(worker.pid, flush=True)
 time.sleep(60)
 """
 
-    @pytest.mark.parametrize("awaited", ["Ready", "object"])
+    @pytest.mark.parametrize("awaited", ["Token", "object"])
     def test_killed(self, tmp_path: Path, awaited: str) -> None:
         folder = write_model(tmp_path / "model", length=10**6, token_s=0.001, load_s=0.05)
         code = self.PARENT.format(awaited=awaited)
@@ -345,7 +346,7 @@ time.sleep(60)
         gone, _ = psutil.wait_procs([child], timeout=10.0)
         assert gone, "the engine outlived its parent"
         parent.stdout.close()
-        if awaited == "Ready":
+        if awaited == "Token":
             assert (folder / "fake.log").exists(), "it did not close in order"
 
 
