@@ -17,9 +17,6 @@ from .formats import ROWS
 from .hub_rows import FloatRows
 from .ir import FLOAT, LONG, Emitter, Value, mask, vector
 
-AHEAD = 2048
-"""Bytes a row is asked for ahead of use; near its end, the row that follows it."""
-
 LINE = 64
 """Bytes that come together when a row is asked for."""
 
@@ -36,15 +33,12 @@ class RowTile:
         self.stride = self.rows.stride()
 
     def prefetch(self, rows: list[Value], column: Value) -> None:
-        """Ask for what the rows need AHEAD bytes after `column`; they take the place of rows before them."""
+        """Ask for as much of the rows that follow these as is used at `column`, in the order of addresses."""
         e = self.e
-        ahead = e.offset(self.rows.place(column), AHEAD)
-        inside = e.b.icmp_signed("<", ahead, self.stride)
-        jump = e.b.select(inside, e.long(0), e.b.mul(self.stride, e.long(self.together - 1)))
-        ahead = e.b.add(ahead, jump)
-        for row in rows:
-            for line in range(0, self.rows.span, LINE):
-                e.prefetch(e.offset(e.b.add(row, ahead), line))
+        following = e.offset(rows[0], self.stride, self.together)
+        at = e.offset(following, self.rows.place(column), self.together)
+        for line in range(0, self.rows.span * self.together, LINE):
+            e.prefetch(e.offset(at, line))
 
     def unit(
         self, rows: list[Value], column: Value, sums: list[Value], x: Sequence[Value], start: Value
