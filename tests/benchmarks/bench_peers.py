@@ -158,11 +158,13 @@ def _median(speeds: Sequence[Speeds]) -> Speeds:
 def table(rows: Sequence[Row]) -> str:
     """The rows in Markdown."""
     lines = [
-        "| model | memory | routing | prefill tok/s: ours, llama.cpp | ratio | decode tok/s: ours, llama.cpp | ratio |",
-        "|---|---|---|---|---|---|---|",
+        "| model | memory | routing | rounds | prefill tok/s: ours, llama.cpp | ratio | decode tok/s: ours, llama.cpp "
+        "| ratio |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {r.shape} {r.format} | {r.memory} | {r.routing} | {r.ours.prefill:.1f}, {r.theirs.prefill:.1f} "
+        f"| {r.shape} {r.format} | {r.memory} | {r.routing} | {r.rounds} "
+        f"| {r.ours.prefill:.1f}, {r.theirs.prefill:.1f} "
         f"| **{r.ratio.prefill:.2f}** | {r.ours.decode:.2f}, {r.theirs.decode:.2f} | **{r.ratio.decode:.2f}** |"
         for r in rows
     ]
@@ -173,7 +175,7 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=Path, required=True, help="folder for the models")
-    parser.add_argument("--shapes", nargs="+", choices=random_model.SHAPES, default=list(random_model.SHAPES))
+    parser.add_argument("--shapes", nargs="+", choices=random_model.SHAPES, default=["olmoe", "qwen3-30b"])
     parser.add_argument("--formats", nargs="+", choices=random_gguf.KINDS, default=["int4", "int8"])
     parser.add_argument("--memory", nargs="+", choices=["resident", "50", "25"], default=["resident", "50", "25"])
     parser.add_argument("--routing", nargs="+", choices=random_model.ROUTINGS, default=list(random_model.ROUTINGS))
@@ -202,12 +204,13 @@ def main() -> None:
                     random_model.write(shape, fmt, ours, options.layers)
                 if not theirs.exists():
                     random_gguf.write(shape, fmt, theirs, options.layers)
-                rows += measure(shape, fmt, ours, theirs, options)
+                for row in measure(shape, fmt, ours, theirs, options):
+                    rows.append(row)
+                    if options.json:  # it takes hours: what is known so far is kept
+                        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))
                 if options.remove:
                     shutil.rmtree(ours, ignore_errors=ours == theirs)
                     theirs.unlink()
-                if options.json:
-                    options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))
     print(table(rows))
 
 

@@ -38,7 +38,21 @@ SHAPES: dict[str, dict[str, Any]] = {
         "num_experts": 128, "num_experts_per_tok": 8, "norm_topk_prob": True, "vocab_size": 151936,
         "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "rope_theta": 1e6,
     },
+    "mixtral-8x7b": {
+        "model_type": "qwen3_moe", "hidden_size": 4096, "moe_intermediate_size": 14336, "intermediate_size": 14336,
+        "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+        "num_experts": 8, "num_experts_per_tok": 2, "norm_topk_prob": True, "vocab_size": 32000,
+        "max_position_embeddings": 32768, "rms_norm_eps": 1e-5, "rope_theta": 1e6,
+    },
+    "granite-3b": {
+        "model_type": "qwen3_moe", "hidden_size": 1536, "moe_intermediate_size": 512, "intermediate_size": 512,
+        "num_hidden_layers": 32, "num_attention_heads": 24, "num_key_value_heads": 8, "head_dim": 64,
+        "num_experts": 40, "num_experts_per_tok": 8, "norm_topk_prob": True, "vocab_size": 49152,
+        "max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "rope_theta": 1e7,
+    },
 }  # fmt: skip
+"""The last two have the sizes of Mixtral-8x7B (few, wide experts) and Granite-3.1-3B-A800M (small ones), with Qwen3's
+layers around them."""
 FORMATS = {"int8": I8R, "int4": I4G}
 ROUTINGS = ("uniform", "skewed")
 ADDED = 0.2
