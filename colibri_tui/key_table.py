@@ -27,7 +27,7 @@ class Place:
 _DIALOG: Final = ("everywhere", "dialogs")
 _LIST: Final = (*_DIALOG, "lists")
 PLACES: Final = {
-    "chat": Place("Keys", ("everywhere",)),
+    "chat": Place("In the chat", ("everywhere",)),
     "everywhere": Place("Everywhere"),
     "composer": Place("Writing", ("everywhere", "chat")),
     "transcript": Place("In the conversation (Tab)", ("everywhere", "chat")),

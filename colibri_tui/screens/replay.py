@@ -32,6 +32,9 @@ JUMP: Final = 10
 BAR: Final = 30
 CAP_SHARE: Final = 2
 """Without an engine half of a layer's experts are held at first."""
+PATIENCE: Final = 2
+"""Seconds after which a simulation says why it takes so long."""
+COMPILES: Final = "the first of each policy is compiled, which takes up to half a minute"
 
 
 class ReplayScreen(Screen[None]):
@@ -80,6 +83,7 @@ class ReplayScreen(Screen[None]):
         self._replay: Replay | None = None
         self._wanted = self._present
         self._simulating = False
+        self._began = 0.0  # when the simulation did
         self._problem = ""
         self._speed = 8
         self._playing = False
@@ -99,6 +103,7 @@ class ReplayScreen(Screen[None]):
         self.told.update("reading the trace")
         self._last = time.monotonic()
         self.set_interval(self._frame, self._tick)
+        self.set_interval(1.0, self._wait)
         self._link = ReplayLink(self._trace)
         self._read(self._link)
 
@@ -141,7 +146,7 @@ class ReplayScreen(Screen[None]):
     def _want(self, placement: Placement) -> None:
         self._wanted, self._problem = placement, ""
         if self._replay is not None and self._link is not None and not self._simulating:
-            self._simulating = True
+            self._simulating, self._began = True, time.monotonic()
             self._simulate(self._link, self._replay, placement)
         self._draw()
 
@@ -243,6 +248,11 @@ class ReplayScreen(Screen[None]):
             self._playing = replay.position < len(replay)
             self._draw()
 
+    def _wait(self) -> None:
+        """Count the seconds of a simulation."""
+        if self._simulating:
+            self._draw()
+
     def _draw(self) -> None:
         replay = self._replay
         if replay is None:
@@ -264,7 +274,9 @@ class ReplayScreen(Screen[None]):
         if self._problem:
             lines.append(Content.styled(clean(self._problem), "$text-warning"))
         elif shown is None or shown.placement != self._wanted:
-            lines.append(Content.styled(f"simulating {words(self._wanted, replay.experts)}", "$text-muted"))
+            passed = int(time.monotonic() - self._began)
+            said = f"; {passed} s, {COMPILES}" if passed >= PATIENCE else ""
+            lines.append(Content.styled(f"simulating {words(self._wanted, replay.experts)}{said}", "$text-muted"))
         return lines
 
 

@@ -1,12 +1,14 @@
 """Traces played through the atlas, and profiles compared."""
 
 import os
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from colibri_tui.profiles import usage_path
+from colibri_tui.replay_link import ReplayLink
 from colibri_tui.screens.compare import CompareScreen
 from colibri_tui.screens.replay import ReplayScreen
 from engine.experts.simulator import replay_steps
@@ -72,6 +74,25 @@ async def test_a_file_that_is_no_trace_is_refused_on_the_screen(scripted, tmp_pa
         await pilot.press("escape")
         await send(pilot, f"/replay {tmp_path / 'nothing'}")
         assert app.screen is chat(app)
+
+
+async def test_a_long_simulation_counts_its_seconds_and_says_why(scripted, tmp_path, monkeypatch):
+    go_on, simulate = threading.Event(), ReplayLink.simulate
+
+    def slow(*given):
+        assert go_on.wait(30)
+        return simulate(*given)
+
+    monkeypatch.setattr(ReplayLink, "simulate", slow)
+    app = scripted()
+    async with app.run_test(size=(100, 24)) as pilot:
+        await played(pilot, tmp_path)
+        assert "simulating" in on_screen(app)
+        assert "compiled" not in on_screen(app)
+        await until(lambda: "2 s, the first of each policy is compiled" in on_screen(app).replace("\n", " "))
+        go_on.set()
+        await until(lambda: "simulated" in on_screen(app))
+        assert "compiled" not in on_screen(app)
 
 
 async def test_what_is_simulated_can_be_changed(scripted, tmp_path):
