@@ -165,6 +165,8 @@ class Bench:
         fitting = [length for length in lengths if length + self._tokens + 1 <= self._engine.info.context]
         tell("cold cache")
         yield self._cold(fitting[0])
+        tell("loading experts")
+        self._engine.load_experts()
         tell("warming up")
         trial = self._engine.model.trial
         for turn in range(WARM_TURNS):

@@ -333,6 +333,11 @@ class Engine:
         self._learning.ahead.stop()
         self.model.placement.drop()
 
+    def load_experts(self) -> None:
+        """Load what the cache begins with after a start, and wait until it is there."""
+        self._learning.fill(self.model.source)
+        self._learning.ahead.finish()
+
     def active_bytes(self) -> int:
         """Bytes of weights that one token reads from memory: the dense part without the embedding, and its experts."""
         experts = self.info.top_k * len(self.spec.moe_layers) * self.info.expert_bytes

@@ -70,8 +70,15 @@ class Learning:
         if self._options.repin:
             self._repinner = Repinner(board, self._options.repin, lfru=self._options.policy == "lfru")
         self._pin()
-        if self.warm and self._history is not None:
-            self.ahead.fill(rank(self._history.counts, self._routed.moe_layers))
+        if self._options.warm:
+            self.fill(source)
+
+    def fill(self, source: ExpertSource) -> None:
+        """Begin to load what the history ranks highest into the cache; where every expert fits, all others follow."""
+        ranking = [] if self._history is None else rank(self._history.counts, self._routed.moe_layers)
+        if self._placement.holds_all:  # in the order of layers: the file is read from one end to the other
+            ranking = list(dict.fromkeys([*ranking, *sorted(source.reads)]))
+        self.ahead.fill(ranking)
 
     @property
     def warm(self) -> bool:

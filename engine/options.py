@@ -116,7 +116,7 @@ KNOBS: tuple[Knob, ...] = (
         1e-6,
         1.0,
     ),
-    Knob("warm", "bool", "begin with what the history ranks highest in the expert cache, loaded in the background"),
+    Knob("warm", "bool", "begin with what the history ranks highest in the cache, or with all experts if they fit"),
     Knob(
         "policy",
         "choice",

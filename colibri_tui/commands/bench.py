@@ -55,7 +55,7 @@ def bench(
     from engine.bench import Bench, measure_limits
     from engine.engine import Engine
 
-    flags = {**given_flags(ctx), "learn": False}
+    flags = {**given_flags(ctx), "learn": False, "warm": False}  # the cache is cold first
     options, _ = launch(ctx.ensure_object(Program).factory, flags, profile=profile, model=folder).options_for(folder)
     with closing(Engine.open(folder, options, progress=progress.loading)) as engine:
         progress.show("measuring memory and disk", 0, 1)

@@ -5,7 +5,7 @@ wait for one expert at most, and the model answers meanwhile. What a forward nee
 that a forward needs is no longer set aside.
 
 Filling an empty cache with what the history ranks highest costs nothing that is missed later: those that are not
-used are the first to leave.
+used are the first to leave. Where all experts fit, all are loaded.
 """
 
 from __future__ import annotations

@@ -81,6 +81,26 @@ def test_a_history_fills_the_cache_at_the_start(model: Path, tmp_path: Path) -> 
         assert not (engine.board.tier == Tier.CACHE).any()
 
 
+def test_where_all_experts_fit_all_are_loaded(model: Path, tmp_path: Path) -> None:
+    usage = str(history(tmp_path / "usage", FAVOURITES))
+    expected = None
+    for way in ({}, {"usage": usage}, {"usage": usage, "pin": "auto"}, {"warm": False}):
+        with opened(model, **way) as engine:
+            if way.get("warm", True):
+                engine._learning.ahead.finish()
+                assert engine.model.placement.slot_of.min() >= 0, way
+            turn = answer(engine)[-1]
+            assert isinstance(turn, Turn)
+            assert (turn.prefill_hits.disk == 0) == way.get("warm", True), way
+        with opened(model, **way) as engine:  # answering while they come
+            ids = ids_of(answer(engine, 40))
+            expected = expected or ids
+            assert ids == expected
+            engine.drop_experts()
+            engine.load_experts()
+            assert engine.model.placement.slot_of.min() >= 0
+
+
 def test_pins_are_planned_shown_and_counted(model: Path, tmp_path: Path) -> None:
     usage = str(history(tmp_path / "usage", FAVOURITES))
     with opened(model, cap=3, usage=usage, pin="auto", pin_gb=1.0) as engine:
