@@ -26,7 +26,7 @@ from colibri_tui.widgets.pane_column import PaneColumn
 from colibri_tui.widgets.panes import HIDDEN_AT_FIRST, PANE
 from colibri_tui.widgets.panes.atlas_pane import AtlasPane
 from colibri_tui.widgets.panes.pane import Pane
-from colibri_tui.widgets.status_line import StatusLine
+from colibri_tui.widgets.status_line import Stage, StatusLine
 from engine.events import Turn
 
 FRAME_SECONDS: Final = 0.1
@@ -58,6 +58,12 @@ def frame_seconds(*, calm: bool = False) -> float:
     return REMOTE_FRAME_SECONDS if remote else FRAME_SECONDS
 
 
+def _loaded(sample: Sample | None) -> float:
+    """Return the share of what is loaded in the background that is there, 1 if there is nothing to load."""
+    done, wanted = sample.loading if sample is not None else (0, 0)
+    return done / wanted if wanted else 1.0
+
+
 class EngineView(Studies):
     """Samples the board while an answer runs, and draws it. Whoever derives from this composes the widgets."""
 
@@ -73,6 +79,7 @@ class EngineView(Studies):
         self._ticker: Timer | None = None
         self._beats = 0
         self._settler: Timer | None = None
+        self._watcher: Timer | None = None
         self._reader: Timer | None = None
         self._unsettled: list[Pane] = []  # panes that still show the answer under way
         self._resort = False  # the map was not drawn between two answers
@@ -140,6 +147,9 @@ class EngineView(Studies):
         else:
             self._read_known()
         self.draw_sample(settled=True)
+        self._stop_watching()
+        if self._sample is not None:
+            self._watcher = self.set_interval(FIGURES_SECONDS, self._watch)
 
     # Drawing
 
@@ -174,6 +184,26 @@ class EngineView(Studies):
         if self._settler is not None:
             self._settler.stop()
             self._settler = None
+
+    def _watch(self) -> None:
+        """Draw how experts are loaded in the background, until all are there; an answer draws more than that."""
+        telemetry = self.conductor.model.telemetry
+        if self._ticker is not None or self.gone or hold(self.app):
+            return
+        if telemetry is not None:
+            self._sample = telemetry.sample(live=False)
+        if telemetry is None or _loaded(self._sample) == 1:
+            self._stop_watching()
+            self.draw_sample(settled=True)
+        elif (scene := self._scene()) is not None:
+            self.side.draw_atlas(scene)
+            self.hud.show(scene.sample, scene.reads)
+        self.draw_status()
+
+    def _stop_watching(self) -> None:
+        if self._watcher is not None:
+            self._watcher.stop()
+            self._watcher = None
 
     def _draw_frame(self, *, renew: bool) -> None:
         """Sample the board and draw the map; renew: the figures that follow are this sample's."""
@@ -220,6 +250,8 @@ class EngineView(Studies):
             live = sample.tok_s if self.conductor.answering else None
             used = sample.context_used if status.context_held else status.context_used
             status = replace(status, context_used=used, tok_s=live or status.tok_s)
+            if status.stage is Stage.READY and _loaded(sample) < 1:
+                status = replace(status, detail=f"(loading experts: {_loaded(sample):.0%})")
         self.status.status = status
 
     @on(link.EngineText)

@@ -70,7 +70,7 @@ class SwapsPane(TextPane):
         lines = [Content.styled(f"evicted {sample.evictions:,} this answer{rate}", "$text-muted")]
         done, wanted = sample.loading
         if done < wanted:
-            lines.append(Content.styled(f"loading favourites in the background: {done:,} of {wanted:,}", "$text-muted"))
+            lines.append(Content.styled(f"loading experts in the background: {done:,} of {wanted:,}", "$text-muted"))
         if sample.ahead is not None:
             lines += ahead_lines(sample.ahead, width)
         again = read_again(scene.trail)

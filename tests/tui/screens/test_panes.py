@@ -11,6 +11,7 @@ from colibri_tui import paths
 from colibri_tui.engine_link import EngineRepin, EngineText, EngineTurn, LinkState
 from colibri_tui.key_table import KEY
 from colibri_tui.widgets.panes import PANES
+from engine.board import Counter, Tier
 from engine.events import Repin
 from tests.tui.boards import fire
 from tests.tui.screens.conftest import chat, load, on_screen, seen, settled, until
@@ -34,6 +35,22 @@ async def answered(pilot, words=("One", " two", " three")) -> None:
     screen.conductor.hear(EngineTurn(1, TURN, "".join(words)))
     await settled(pilot.app)
     await pilot.pause()
+
+
+async def test_experts_that_come_in_the_background_are_told_and_drawn(scripted):
+    app = scripted()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        load(app)
+        board = chat(app)._engine.board
+        board.counters[[Counter.WARM_DONE, Counter.WARM_TOTAL]] = 3, 9
+        await until(lambda: "ready (loading experts: 33%)" in on_screen(app))
+        before = chat(app)._sample.tier.copy()
+        board.tier[board.tier == Tier.DISK] = Tier.CACHE
+        board.counters[Counter.WARM_DONE] = 9
+        await until(lambda: "loading experts" not in on_screen(app))
+        assert (chat(app)._sample.tier != before).any()
+        await until(lambda: chat(app)._watcher is None)
 
 
 def names(app) -> list[str]:
