@@ -122,7 +122,7 @@ def test_what_is_told_while_loading(folder: Path) -> None:
 
 
 def test_a_prompt_that_does_not_fit_is_refused_before_anything_is_computed(folder: Path) -> None:
-    with Engine.open(folder, EngineOptions(context=20)) as engine:
+    with Engine.open(folder, EngineOptions(context=20, warm=False)) as engine:
         before = engine.board.counters.copy()
         with pytest.raises(ContextOverflowError, match="25 tokens, the context window 20"):
             engine.generate([1] * 25)
