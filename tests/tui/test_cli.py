@@ -38,7 +38,12 @@ def model(tmp_path: Path) -> Path:
 
 def start(arguments: list[Any], home: dict[str, str], **how: Any) -> subprocess.Popen[bytes]:
     how = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
-    return subprocess.Popen([sys.executable, "-c", PROGRAM, *map(str, arguments)], env=home, **how)
+    # A shell without job control has its background processes ignore Ctrl+C, and all that they start.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen([sys.executable, "-c", PROGRAM, *map(str, arguments)], env=home, **how)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def run(arguments: list[Any], home: dict[str, str], stdin: bytes | None = None, code: int = 0) -> tuple[str, str]:
