@@ -115,10 +115,10 @@ def open_engine(
     """Load as slowly, or refuse as firmly, as the script says."""
     file = Path(path) / "fake.json"
     script = Script(**json.loads(file.read_text())) if file.exists() else Script()
+    if file.exists():
+        file.with_name("fake.loading").touch()
     for step in range(script.load_steps):
         progress(Loading("reading the dense part", step, script.load_steps))
-        if file.exists():
-            file.with_name("fake.loading").touch()
         time.sleep(script.load_s)
     progress(Loading("reading the dense part", script.load_steps, script.load_steps))
     make = Board.create_shared if shared_board else Board

@@ -148,7 +148,7 @@ class EngineView(Studies):
             self._read_known()
         self.draw_sample(settled=True)
         self._stop_watching()
-        if self._sample is not None:
+        if _loaded(self._sample) < 1:
             self._watcher = self.set_interval(FIGURES_SECONDS, self._watch)
 
     # Drawing

@@ -116,6 +116,7 @@ class TestText:
         assert out.getvalue() == printed
         assert "hm" not in err.getvalue()
         assert ("thinking, 1 token" in err.getvalue()) is not shown
+        assert "1 tokens" not in err.getvalue()
 
     def test_an_answer_that_never_came_is_told(self) -> None:
         out, err = io.StringIO(), io.StringIO()

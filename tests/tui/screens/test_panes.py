@@ -43,7 +43,9 @@ async def test_experts_that_come_in_the_background_are_told_and_drawn(scripted):
         await pilot.pause()
         load(app)
         board = chat(app)._engine.board
+        assert chat(app)._watcher is None
         board.counters[[Counter.WARM_DONE, Counter.WARM_TOTAL]] = 3, 9
+        chat(app).model_changed()
         await until(lambda: "ready (loading experts: 33%)" in on_screen(app))
         before = chat(app)._sample.tier.copy()
         board.tier[board.tier == Tier.DISK] = Tier.CACHE
